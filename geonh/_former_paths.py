@@ -40,7 +40,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     **{f"stores.{name}": (f"ensembles.stores.{name}",) for name in ("arrays", "disk", "store")},
     "watching": ("runs.event_loop",),
 }
-"""Where the names of a former module are now, below ``geonh``."""
+"""Present places of the names of a former module, below ``geonh``."""
 
 
 class _FormerPaths(MetaPathFinder, Loader):

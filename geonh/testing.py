@@ -239,9 +239,11 @@ class _Check:
                 wanted |= {"cay": ((xi,), g), "cay_inv": ((g,), xi), "dcay_inv_star": ((xi, xi), xi)}
             for name, (arguments, expected) in wanted.items():
                 value = jax.eval_shape(getattr(group, name), *arguments)
-                found = [leaf.shape for leaf in jax.tree.leaves(value)]
+                result_shapes = [leaf.shape for leaf in jax.tree.leaves(value)]
                 want = [leaf.shape for leaf in jax.tree.leaves(expected)]
-                self.require(found == want, f"{name} over leading axes {batch} has shapes {found}, not {want}")
+                self.require(
+                    result_shapes == want, f"{name} over leading axes {batch} has shapes {result_shapes}, not {want}"
+                )
                 types = {str(leaf.dtype) for leaf in jax.tree.leaves(value)}
                 self.require(types == {"float64"}, f"{name} gives {sorted(types)}, not float64")
 
@@ -374,7 +376,7 @@ class _Check:
         single = mapped(_everything, self.group, (xi, eta, eta[[0, 0]]))
         for i in range(2):
             for name, value in together.items():
-                first, alone = (jax.tree.map(lambda a, i=i: a[i][None], made) for made in (value, single[name]))
+                first, alone = (jax.tree.map(lambda a, i=i: a[i][None], stacked) for stacked in (value, single[name]))
                 deviation = float(_deviation(first, alone)[0])
                 sentence = f"{name} on a batch differs from single calls by {deviation:.3g} at sample {i}"
                 self.require(deviation <= self.tol, sentence)

@@ -35,15 +35,15 @@ def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], .
 def known_units(attributes: Mapping[str, Any]) -> dict[str, str]:
     """Unit of each name that has one: coordinates, velocities, "time", "energy", momenta as ``p_NAME``."""
     declared, angles = attributes["units"], angle_names(attributes["point_names"], attributes["velocity_names"])
-    found = {"time": "s", "energy": "J", **dict.fromkeys(angles, "rad")}
-    found |= {name: unit for name, unit in declared.items() if name not in attributes["velocity_names"]}
+    units = {"time": "s", "energy": "J", **dict.fromkeys(angles, "rad")}
+    units |= {name: unit for name, unit in declared.items() if name not in attributes["velocity_names"]}
     for name in attributes["velocity_names"]:
-        unit = "rad" if _turns(name) else found.get(_coordinate_of(name), "")
-        unit = declared.get(name, f"{unit}/{found['time']}" if unit else "")
+        unit = "rad" if _turns(name) else units.get(_coordinate_of(name), "")
+        unit = declared.get(name, f"{unit}/{units['time']}" if unit else "")
         if unit:
-            found[name] = unit
-            found[f"p_{name}"] = f"{found['energy']}/({unit})"
-    return found
+            units[name] = unit
+            units[f"p_{name}"] = f"{units['energy']}/({unit})"
+    return units
 
 
 def is_energy(observable: str) -> bool:

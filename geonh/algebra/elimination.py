@@ -26,9 +26,9 @@ def pivots_by_rows(A: Array) -> Array:
     """Pivots of a symmetric matrix, shape=[n], in a loop."""
 
     def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, found = carry
+        left, pivots = carry
         row = left[k]
-        return left - jnp.outer(row / row[k], row), found.at[k].set(row[k])
+        return left - jnp.outer(row / row[k], row), pivots.at[k].set(row[k])
 
     return lax.fori_loop(0, len(A), eliminate, (1.0 * A, jnp.zeros_like(A[0])))[1]
 

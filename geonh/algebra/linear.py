@@ -112,18 +112,18 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
     n = rows.shape[1]
-    parted = _separated(jnp.concatenate([rows, beside], axis=1), n)
+    parted = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n)
     scales = jnp.sqrt(parted.squares[:1] / parted.squares)
-    whole = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
-    return whole[:, :n], whole[:, n:]
+    scaled = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
+    return scaled[:, :n], scaled[:, n:]
 
 
 @jax.jit
 def orthogonal(rows: Array, beside: Array) -> tuple[Array, Array]:
     """``apart`` without the scaling, and thus without roots, for what does not depend on the lengths of the rows."""
     n = rows.shape[1]
-    whole = _separated(jnp.concatenate([rows, beside], axis=1), n).rows
-    return whole[:, :n], whole[:, n:]
+    separated = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n).rows
+    return separated[:, :n], separated[:, n:]
 
 
 class Orthogonal(NamedTuple):
@@ -136,26 +136,26 @@ class Orthogonal(NamedTuple):
     squares: Array
 
 
-def _separated(whole: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
+def _orthogonal_rows(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
     """Orthogonalize rows in their first n entries, each against those before it; ``held`` is applied to what
     coefficients and lengths are computed from (stop_gradient), where rows are few.
     """
-    m, w = whole.shape
+    m, w = extended.shape
     if m >= BY_ROWS:
-        found = orthogonalized(whole, n=n)
-        return Orthogonal(found[:, :w], found[:, w:-1], found[:, -1])
+        result = orthogonalized(extended, n=n)
+        return Orthogonal(result[:, :w], result[:, w:-1], result[:, -1])
     rows, coefficients, squares = [], [], []
-    while len(whole):
-        row, whole = whole[0], whole[1:]
+    while len(extended):
+        row, extended = extended[0], extended[1:]
         along = held(row[:n])
         squares.append(along @ along)
-        if len(whole):
-            coefficients.append((held(whole[:, :n]) @ along) * (1 / squares[-1]))
-            whole = whole - coefficients[-1][:, None] * row
+        if len(extended):
+            coefficients.append((held(extended[:, :n]) @ along) * (1 / squares[-1]))
+            extended = extended - coefficients[-1][:, None] * row
         rows.append(row)
     columns = [jnp.concatenate([jnp.zeros(m - len(column)), column]) for column in coefficients]
     return Orthogonal(
-        jnp.stack(rows) if rows else whole,
+        jnp.stack(rows) if rows else extended,
         jnp.stack([*columns, jnp.zeros(m)], axis=1) if rows else jnp.zeros((0, 0)),
         jnp.stack(squares) if rows else jnp.zeros(0),
     )
@@ -170,24 +170,24 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
     """
     m, n = mu.shape
-    whole = jnp.concatenate([mu, right[:, None]], axis=1)
-    rows, coefficients, _ = _separated(whole, n, lax.stop_gradient)  # the solution does not depend on these
+    extended = jnp.concatenate([mu, right[:, None]], axis=1)
+    rows, coefficients, _ = _orthogonal_rows(extended, n, lax.stop_gradient)  # the solution does not depend on these
     mu, right = rows[:, :n], rows[:, n]
-    found, lam = saddle_directly(M, mu, force, right)
+    solution, lam = saddle_directly(M, mu, force, right)
     if m >= BY_ROWS:  # multipliers of the original rows
         options = {"left_side": True, "lower": True, "transpose_a": True, "unit_diagonal": True}
-        return found, lax.linalg.triangular_solve(coefficients, lam[:, None], **options)[:, 0]
+        return solution, lax.linalg.triangular_solve(coefficients, lam[:, None], **options)[:, 0]
     for k in reversed(range(m - 1)):
         lam = lam.at[k].add(-coefficients[k + 1 :, k] @ lam[k + 1 :])
-    return found, lam
+    return solution, lam
 
 
 def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are at an angle ε."""
     m, n = mu.shape
-    whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
-    found = solve_spd(whole, jnp.concatenate([force, right]))
-    return found[:n], -found[n:]
+    matrix = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
+    solution = solve_spd(matrix, jnp.concatenate([force, right]))
+    return solution[:n], -solution[n:]
 
 
 class Saddle(NamedTuple):
@@ -258,15 +258,15 @@ def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
     """
     if len(rows) >= BY_ROWS:
         return _orthonormal_in_a_loop(rows, duals)
-    found: list[tuple[Array, Array, Array]] = []
+    basis: list[tuple[Array, Array, Array]] = []
     for row, dual in zip(rows, duals, strict=True):
-        for other, image, inverse in found:
+        for other, image, inverse in basis:
             along = (image @ row) * inverse
             row, dual = row - along * other, dual - along * image
-        found.append((row, dual, 1 / (row @ dual)))
-    if not found:
+        basis.append((row, dual, 1 / (row @ dual)))
+    if not basis:
         return rows, duals
-    rows, duals, inverses = (jnp.stack(part) for part in zip(*found, strict=True))
+    rows, duals, inverses = (jnp.stack(part) for part in zip(*basis, strict=True))
     scales = jnp.sqrt(inverses)[:, None]
     return rows * scales, duals * scales
 

@@ -107,8 +107,8 @@ def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     while left:
         block = [i for i in left if needs[left[0], i] and needs[i, left[0]]]
         left = [i for i in left if i not in block]
-        found = [j for j in range(n) if j not in block and j not in left]
-        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in found])) for i in block]
+        solved = [j for j in range(n) if j not in block and j not in left]
+        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in solved])) for i in block]
         for i, x in zip(block, _block(em, A[np.ix_(block, block)].tolist(), right), strict=True):
             out[i] = x
     return [pack(out, (n,))]
@@ -190,7 +190,7 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------
-def _of_solution(em: Emitter, eqn: Any, xs: list[Value], out: list[Value]) -> Push | None:
+def _tangent_of_solution(em: Emitter, eqn: Any, xs: list[Value], out: list[Value]) -> Push | None:
     """Tangent of a solution: d(A⁻¹b) = A⁻¹(db − dA x)."""
     if eqn.params.get("symmetric"):
         return None
@@ -239,13 +239,13 @@ def _eliminated_by_rows(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarra
 
 
 register_lowering(
-    eliminated.primitive, _eliminated, degree="solution", tangent=_of_solution, in_numpy=_eliminated_by_rows
+    eliminated.primitive, _eliminated, degree="solution", tangent=_tangent_of_solution, in_numpy=_eliminated_by_rows
 )
 register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
 register_lowering(
     orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"), eqn.params["n"])]
 )
-register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_of_solution)
+register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_tangent_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")
 register_lowering(corrections.with_secant.primitive, _with_secant)

@@ -17,10 +17,10 @@ from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.runs.controls import made_drive
+from geonh.runs.controls import drive_of
 
 FREE = 1e-8
 """Relative singular values below which directions are free: the shift along an orbit, a family."""
@@ -55,7 +55,7 @@ class Periodicity:
 
 def method_of_velocities(system: System, method: Any, default: Integrator) -> Integrator:
     """Method that a user names, whose node is a velocity; ValueError for one that does not suit the system."""
-    method = made_method(default if method is None else method)
+    method = as_method(default if method is None else method)
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(
@@ -93,7 +93,7 @@ def boundary_problem(
     place = system.project_position(system.point(g, on_group=False, name="g"), t0)
     projected = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
     start = PhasePoint(place, np.asarray(projected if system.holonomic is None else projected[1]))
-    controls = made_drive(system, controls, *start)
+    controls = drive_of(system, controls, *start)
     count = np.int64(n_steps // periodicity.arcs_per_period)
     return BoundaryProblem(system, method, controls, t0, count, periodicity, conditions, ""), start
 

@@ -90,11 +90,11 @@ class Connection(Precise):
 
     def form(self, r: Any) -> np.ndarray:
         """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""
-        return self._evaluated(_form, r)
+        return self._at_shape(_form, r)
 
     def curvature(self, r: Any) -> np.ndarray:
         """Curvature B(r), shape=[k, k, n_g]: a small loop of area a from r_i to r_j moves the body by −a·B[i, j]."""
-        return self._evaluated(_curvature, r)
+        return self._at_shape(_curvature, r)
 
     def displacement(
         self, gait: Callable, span: float, *, n_steps: int = 200, momentum: Any = None, t0: float = 0.0
@@ -139,10 +139,10 @@ class Connection(Precise):
         start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
         count = np.int64(as_count(n_steps, "n_steps"))
         times = _Times(as_float64(t0, "t0", ()), as_float64(span, "span", ()), count)
-        found = computed(_displaced, (self, gait), (times, start))
-        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(found)):
+        end = computed(_displaced, (self, gait), (times, start))
+        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(end)):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
-        return Displacement(*found)
+        return Displacement(*end)
 
     @property
     def _forms(self) -> int:
@@ -155,7 +155,7 @@ class Connection(Precise):
         """Dimension n_g of the group without the shape factor."""
         return self.system.group.dim - len(self.shape)
 
-    def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
+    def _at_shape(self, function: Callable, r: Any) -> np.ndarray:
         r = as_float64(r, "r", (len(self.shape),))
         value, rows = computed(_with_rows, (self, function), r)
         least = np.linalg.svd(rows, compute_uv=False)[-1] if rows.size else 1.0

@@ -132,9 +132,9 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     draws = np.random.default_rng(0).normal(size=(2, SAMPLES, n))
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], SAMPLES, axis=0), g)
     points, xi = mapped(_onto, system, (np.full(SAMPLES, float(t)), near, REACH * draws[0], draws[1]))
-    found = derivatives(system, [system.parameters] * SAMPLES, t, points, xi, u)
-    rows = found.by_g + found.by_xi @ found.ad(xi)  # −ad_σξ = ad_ξσ
-    rows[:, :n] -= found.ad(found.value[:, :n])
+    slopes = derivatives(system, [system.parameters] * SAMPLES, t, points, xi, u)
+    rows = slopes.by_g + slopes.by_xi @ slopes.ad(xi)  # −ad_σξ = ad_ξσ
+    rows[:, :n] -= slopes.ad(slopes.value[:, :n])
     if not np.all(np.isfinite(rows)):
         return np.zeros((0, n))
     rows /= np.maximum(1.0, np.linalg.norm(rows, axis=(1, 2), keepdims=True))

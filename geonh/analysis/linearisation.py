@@ -26,7 +26,7 @@ from geonh.analysis.motions import (
     rows_of_algebra,
     verified_motions,
 )
-from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
+from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, span, staircase
 from geonh.arguments.signatures import judged
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
@@ -191,7 +191,7 @@ def reduced(
     _refuse_variant(full, S, size, f"{label}the given symmetries are not symmetries of {system.name} at this motion")
 
     W = complement(T, S)
-    dims, zeros = peeled(W.T @ full @ W, family)
+    dims, zeros = staircase(W.T @ full @ W, family)
     removed = np.concatenate([S, W @ zeros], axis=1)
     etas, deltas = range(n), range(n, 2 * n)
     fixed = leading(S, etas, deltas)

@@ -85,19 +85,19 @@ class RootLocus:
         """
         real = self.eigenvalues.real
         signs = np.where(np.abs(real) > self._axis, np.sign(real), 0.0)
-        found = []
+        roots = []
         for b in range(signs.shape[1]):
             for i, j in itertools.pairwise(np.flatnonzero(signs[:, b])):
-                if signs[i, b] != signs[j, b] and not _meets(signs, b, i, j):
+                if signs[i, b] != signs[j, b] and not _collides(signs, b, i, j):
                     signs[i + 1 : j, b] = signs[i, b]  # on the axis by coincidence
                     root = self._crossing(self.values[[i, j]], self.eigenvalues[[i, j], b])
-                    found += [root] if root.eigenvalue.imag >= 0 else []
+                    roots += [root] if root.eigenvalue.imag >= 0 else []
         for i, (before, after) in enumerate(itertools.pairwise(signs)):
             if {-1.0, 1.0} <= set(after[before == 0]):
-                found.append(self._collision(*self.values[[i, i + 1]]))
+                roots.append(self._collision(*self.values[[i, i + 1]]))
             elif {-1.0, 1.0} <= set(before[after == 0]):
-                found.append(self._collision(*self.values[[i + 1, i]]))
-        return sorted(found, key=lambda crossing: crossing.value)
+                roots.append(self._collision(*self.values[[i + 1, i]]))
+        return sorted(roots, key=lambda crossing: crossing.value)
 
     @property
     def _axis(self) -> float:
@@ -258,7 +258,7 @@ def root_locus(
     )
 
 
-def _meets(signs: np.ndarray, b: int, i: int, j: int) -> bool:
+def _collides(signs: np.ndarray, b: int, i: int, j: int) -> bool:
     """True if branch b, on the axis between its i-th and j-th values, came there with another from the other side."""
     return j - i > 2 and bool(np.any((signs[i] == -signs[i, b]) & (signs[i + 1] == 0)))
 

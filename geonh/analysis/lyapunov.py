@@ -32,7 +32,7 @@ from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
-from geonh.runs.controls import made_drive
+from geonh.runs.controls import drive_of
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def lyapunov_exponents(
     every, n_saved = min(as_count(every, "every"), n_steps), as_count(n_saved, "n_saved")
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
-    controls = made_drive(system, controls, point, xi)
+    controls = drive_of(system, controls, point, xi)
     dt = float(as_float64(dt, "dt", ()))
     if not dt:
         raise ValueError("dt must not be zero")

@@ -65,8 +65,10 @@ class InvariantMeasure:
 
     def __str__(self) -> str:
         density = " ".join(f"{c:+.10g} {name}" for name, c in self.coefficients.items())
-        found = f"log N = {density or '0'}" if self.exists else f"no invariant density found (best: {density or '0'})"
-        return f"{found}; residual {self.residual:.2g} of a divergence up to {self.divergence:.3g} 1/s"
+        conclusion = (
+            f"log N = {density or '0'}" if self.exists else f"no invariant density found (best: {density or '0'})"
+        )
+        return f"{conclusion}; residual {self.residual:.2g} of a divergence up to {self.divergence:.3g} 1/s"
 
     __repr__ = __str__
 

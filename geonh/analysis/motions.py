@@ -14,7 +14,7 @@ from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System, with_parameters
-from geonh.runs.controls import inspect_forces, made_controls
+from geonh.runs.controls import as_controls, inspect_forces
 
 FURTHER = 0.4
 """Distance along a motion, in the algebra, at which its linear equations are compared again."""
@@ -60,7 +60,7 @@ def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.
     if controls is None:
         return None
     u = as_float64(controls, "controls")
-    inspect_forces(system, Clock(as_float64(t, "t", ()), 1.0, made_controls(system, u[None], 1)), g, xi)
+    inspect_forces(system, Clock(as_float64(t, "t", ()), 1.0, as_controls(system, u[None], 1)), g, xi)
     return u
 
 
@@ -131,20 +131,20 @@ def verified_motions(
     ]
 
 
-def _refuse_off_constraint(system: System, found: Derivatives, xi: np.ndarray, tol: float, label: str) -> None:
+def _refuse_off_constraint(system: System, derivatives: Derivatives, xi: np.ndarray, tol: float, label: str) -> None:
     """Raise ValueError if a motion is off the constraints, or its equations depend on time or are not finite."""
-    if not all(np.all(np.isfinite(part)) for part in found[:4]):
+    if not all(np.all(np.isfinite(part)) for part in derivatives[:4]):
         raise ValueError(f"{label}the equations of {system.name} or their derivatives are not finite at this motion")
     n = system.group.dim
-    residual, size = found.value[n:], float(np.linalg.norm(found.by_xi[n:]) * np.linalg.norm(xi))
+    residual, size = derivatives.value[n:], float(np.linalg.norm(derivatives.by_xi[n:]) * np.linalg.norm(xi))
     if np.abs(residual).max(initial=0.0) > tol * (1.0 + size):
         raise ValueError(
             f"{label}xi is off the constraints of {system.name}: residual {residual}; "
             "system.project(g, xi) gives one on them"
         )
-    if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
+    if np.abs(derivatives.by_t).max() > tol * (1.0 + np.abs(derivatives.value).max()):
         raise ValueError(
-            f"{label}the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s"
+            f"{label}the equations of {system.name} depend on time here: by {np.abs(derivatives.by_t).max():.3g}/s"
         )
 
 
@@ -155,12 +155,12 @@ class Unsteadiness(NamedTuple):
     description: str
 
 
-def unsteadiness(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> Unsteadiness:
+def unsteadiness(system: System, derivatives: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> Unsteadiness:
     """Deviation of a motion from one that is steady with a given σ."""
     n = system.group.dim
-    slope = found.by_g @ (xi - sigma)
-    rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
-    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
+    slope = derivatives.by_g @ (xi - sigma)
+    rate, drift = derivatives.value[:n] + derivatives.ad(sigma) @ xi, slope[:n]
+    size = 1.0 + float(np.linalg.norm(derivatives.by_g) + np.linalg.norm(derivatives.by_xi))
     scale = size * (1.0 + float(np.linalg.norm(xi)))
     i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
     names = system.group.velocity_names
@@ -171,11 +171,13 @@ def unsteadiness(system: System, found: Derivatives, xi: np.ndarray, sigma: np.n
     return Unsteadiness(gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second")
 
 
-def least_squares_sigma(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
+def least_squares_sigma(
+    system: System, derivatives: Derivatives, xi: np.ndarray, spins: np.ndarray | None
+) -> np.ndarray:
     """Least-squares σ in the span of the generators, shape=[n]."""
     n = system.group.dim
     if spins is None or not len(spins):
         return np.zeros(n)
-    rows = np.concatenate([-found.ad(xi), -found.by_g]) @ spins.T  # ad_σξ = −ad_ξσ
-    right = -np.concatenate([found.value[:n], found.by_g @ xi])
+    rows = np.concatenate([-derivatives.ad(xi), -derivatives.by_g]) @ spins.T  # ad_σξ = −ad_ξσ
+    right = -np.concatenate([derivatives.value[:n], derivatives.by_g @ xi])
     return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]

@@ -24,7 +24,7 @@ import numpy as np
 
 from geonh.analysis.closing import FREE, HALVINGS, ClosedArc, boundary_problem, closed, extent, rounding_of
 from geonh.analysis.flow import Arc, BoundaryProblem, PhasePoint, flow_derivatives
-from geonh.analysis.subspaces import peeled, span
+from geonh.analysis.subspaces import span, staircase
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_count, as_float64, shortly
@@ -178,14 +178,14 @@ def periodic_orbit(
     if not guess.span:
         raise ValueError(f"period must not be zero, got {period}")
     width = 2 * system.group.dim + 2
-    found = closed(problem, guess, np.zeros(width), np.zeros((0, width)), tol, max_iterations)
-    orbit = _orbit(problem, found)
+    solution = closed(problem, guess, np.zeros(width), np.zeros((0, width)), tol, max_iterations)
+    orbit = _orbit(problem, solution)
     if not orbit.period / period > VANISHED:
         raise RuntimeError(
             f"the period fell from {period:g} to {orbit.period:.3g} s: at period zero every motion is closed. Start "
             "nearer to an orbit, with a longer period, or fix the period by conditions="
         )
-    if _is_equilibrium(problem, guess, found):
+    if _is_equilibrium(problem, guess, solution):
         raise RuntimeError(
             f"the iteration converged to an equilibrium of {system.name}, which has any period: start further "
             "from it, with a period nearer to that of an orbit, or fix an amplitude or the energy by conditions=; "
@@ -254,14 +254,14 @@ def continue_orbit(
     parameter_direction = np.eye(2 * system.group.dim + 2)[-1:]
     start, value = PhasePoint(orbit.g, orbit.xi), float(system.parameters[parameter])
     guess = Arc(start, orbit.period / problem.returns.arcs_per_period, value)
-    found = closed(problem, guess, np.zeros(parameter_direction.size), parameter_direction, tol, 30)
-    orbits = [_orbit(problem, found._replace(iterations=0))]
+    solution = closed(problem, guess, np.zeros(parameter_direction.size), parameter_direction, tol, 30)
+    orbits = [_orbit(problem, solution._replace(iterations=0))]
     tangent, length = np.sign(step) * parameter_direction[0], abs(as_float64(step, "step", ()))
     shortest = length / 2**HALVINGS
     while len(orbits) < n_orbits and limits[0] <= orbits[-1].value <= limits[1]:
-        new_tangent = _tangent(found.flow.slope, tangent)
+        new_tangent = _tangent(solution.flow.slope, tangent)
         try:
-            found = closed(problem, found.arc, length * new_tangent, new_tangent[None], tol, 8)
+            solution = closed(problem, solution.arc, length * new_tangent, new_tangent[None], tol, 8)
         except RuntimeError as error:
             length /= 2
             if length < shortest:
@@ -269,15 +269,15 @@ def continue_orbit(
                 error.add_note("geonh: the orbits found so far are in the error's .orbits")
                 raise
             continue
-        tangent, length = new_tangent, length * (1.3 if found.iterations < 5 else 1.0)
+        tangent, length = new_tangent, length * (1.3 if solution.iterations < 5 else 1.0)
         length = min(length, abs(step))
-        orbits.append(_orbit(problem, found))
+        orbits.append(_orbit(problem, solution))
     return orbits
 
 
-def _is_equilibrium(problem: BoundaryProblem, guess: Arc, found: ClosedArc) -> bool:
+def _is_equilibrium(problem: BoundaryProblem, guess: Arc, solution: ClosedArc) -> bool:
     """True if nothing moves, up to the residual or rounding, and the equations are autonomous, so that it stays so."""
-    arc, flow = found.arc, found.flow
+    arc, flow = solution.arc, solution.flow
     moved, rounding = extent(arc, flow), rounding_of(arc, flow)
     if moved > max(rounding, flow.gap / RESOLVED):
         return False
@@ -296,22 +296,24 @@ def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:
     return tangent / np.linalg.norm(tangent)
 
 
-def _orbit(problem: BoundaryProblem, found: ClosedArc) -> PeriodicOrbit:
+def _orbit(problem: BoundaryProblem, solution: ClosedArc) -> PeriodicOrbit:
     """Periodic orbit, integrated once more over the whole period for its multipliers if only half of it was."""
-    system, arc, whole = problem.system, found.arc, found.flow
+    system, arc, over_period = problem.system, solution.arc, solution.flow
     n, arcs = system.group.dim, problem.returns.arcs_per_period
     period = arc.span * arcs
     if arcs == 2:
         double = problem._replace(n_steps=np.int64(2 * problem.n_steps))
-        whole = flow_derivatives(double, arc._replace(span=period))
-    T = span(whole.start_slope[:, : 2 * n])
-    monodromy = T.T @ whole.end_slope[:, : 2 * n] @ np.linalg.pinv(whole.start_slope[:, : 2 * n], rcond=1e-10) @ T
-    trivial, basis = peeled(monodromy - np.eye(len(monodromy)))
+        over_period = flow_derivatives(double, arc._replace(span=period))
+    T = span(over_period.start_slope[:, : 2 * n])
+    monodromy = (
+        T.T @ over_period.end_slope[:, : 2 * n] @ np.linalg.pinv(over_period.start_slope[:, : 2 * n], rcond=1e-10) @ T
+    )
+    trivial, basis = staircase(monodromy - np.eye(len(monodromy)))
     rest = np.linalg.svd(basis.T)[2][basis.shape[1] :] if basis.shape[1] else np.eye(len(monodromy))
     multipliers = np.linalg.eigvals(rest @ monodromy @ rest.T) if len(rest) else np.zeros(0)
     with float64():
         group = system.group
-        displacement = jax.tree.map(np.asarray, group.compose(whole.end.g, group.inverse(arc.start.g)))
+        displacement = jax.tree.map(np.asarray, group.compose(over_period.end.g, group.inverse(arc.start.g)))
     return PeriodicOrbit(
         g=arc.start.g,
         xi=arc.start.xi,
@@ -321,8 +323,8 @@ def _orbit(problem: BoundaryProblem, found: ClosedArc) -> PeriodicOrbit:
         trivial=trivial,
         monodromy=monodromy,
         tangent=T,
-        residual=found.flow.gap,
-        iterations=found.iterations,
+        residual=solution.flow.gap,
+        iterations=solution.iterations,
         parameter=problem.parameter,
         value=arc.value if problem.parameter else float("nan"),
         _problem=problem,

@@ -140,7 +140,7 @@ def steady_motion(
         raise ValueError("free is empty: nothing may change")
     iterate = _Unknowns(g, xi, np.zeros(len(material)))
 
-    def evaluated(at: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
+    def equations_at(at: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
         """Conditions, and their derivatives by all that is free."""
         same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (np.float64(t), *at, u))
         value, slope = mapped(_conditions, (system, conditions, material), _Direction(*same, directions))
@@ -151,7 +151,7 @@ def steady_motion(
             there = group.project(group.compose(at.g, group.exp(jnp.asarray(step[:n]))))
         return _Unknowns(jax.tree.map(np.asarray, there), at.xi + step[n : 2 * n], at.turning + step[2 * n :])
 
-    value, slope = evaluated(iterate)
+    value, slope = equations_at(iterate)
     iteration = -1
     while (iteration := iteration + 1) <= max_iterations:
         g, xi = iterate.g, iterate.xi
@@ -164,7 +164,7 @@ def steady_motion(
             break
         for halvings in range(HALVINGS):
             trial = moved(iterate, 0.5**halvings * step)
-            new, new_slope = evaluated(trial)
+            new, new_slope = equations_at(trial)
             if np.linalg.norm(new) < np.linalg.norm(value):
                 break
         else:
@@ -174,8 +174,8 @@ def steady_motion(
     if solved:
         return SteadyMotion(g, xi, iterate.turning @ material, float(np.abs(value).max()), iteration)
     raise RuntimeError(
-        f"no steady motion of {system.name} found near the guess: {_worst(system, value)} after {iteration} steps, "
-        f"at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
+        f"no steady motion of {system.name} found near the guess: {_worst_residual(system, value)} after {iteration} "
+        f"steps, at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
         + ("" if free is None else "; more coordinates may have to be free")
     )
 
@@ -217,7 +217,7 @@ def _conditions(tree: tuple, node: _Direction) -> tuple[Array, Array]:
     return jax.jvp(residual, (g, xi, turning), (rate, direction[n : 2 * n], direction[2 * n :]))
 
 
-def _worst(system: System, value: np.ndarray) -> str:
+def _worst_residual(system: System, value: np.ndarray) -> str:
     n, names = system.group.dim, system.group.velocity_names
     i = int(np.argmax(np.abs(value)))
     what = f"{names[i]} still changes by" if i < n else "a constraint, or a change of the conditions, is off by"

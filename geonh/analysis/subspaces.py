@@ -46,23 +46,23 @@ def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  
     return space
 
 
-def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], np.ndarray]:
+def staircase(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], np.ndarray]:
     """Staircase form at zero: dimensions of the kernels of J, shape=[q, q], of its quotient, …, and a basis of all.
 
     Of the dimensions (k₁, k₂, …), kᵢ is the number of Jordan blocks at 0 of a length ≥ i; the basis of the generalised
     kernel, shape=[q, k₁ + k₂ + …], is orthonormal. Given ``dims``, it has the directions nearest to the kernels.
     """
     q, size = len(J), float(np.linalg.norm(J))
-    found: list[int] = []
+    dimensions: list[int] = []
     basis, rest = np.zeros((q, 0)), np.eye(q)
-    while rest.shape[1] and (dims is None or len(found) < len(dims)):
+    while rest.shape[1] and (dims is None or len(dimensions) < len(dims)):
         _, values, rows = np.linalg.svd(rest.T @ J @ rest)
-        k = int(np.sum(values <= TOLERANCE * size)) if dims is None else dims[len(found)]
+        k = int(np.sum(values <= TOLERANCE * size)) if dims is None else dims[len(dimensions)]
         if not k:
             break
-        found.append(k)
+        dimensions.append(k)
         basis, rest = np.concatenate([basis, rest @ rows[-k:].T], axis=1), rest @ rows[:-k].T
-    return tuple(found), basis
+    return tuple(dimensions), basis
 
 
 def leading(columns: np.ndarray, *blocks: range) -> list[int]:

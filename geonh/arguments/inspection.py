@@ -44,8 +44,8 @@ def inspected(name: str, closed: Any) -> bool:
     inspection = _Inspection()
     try:
         inspection.walk(closed, [None] * len(closed.jaxpr.invars))
-    except _Found as found:
-        raise found.kind(f"{name} {found}") from None
+    except _InspectionError as error:
+        raise error.kind(f"{name} {error}") from None
     return inspection.reads_by_data
 
 
@@ -69,7 +69,7 @@ class _Careful(eqx.Module):
             closed, inspection = jax.make_jaxpr(self.function)(*args), _Inspection()
         except TypeError:
             return self.function(*args)  # it fails here too, or returns a non-number, which the caller refuses
-        with contextlib.suppress(_Found):  # the error is raised where the function is inspected
+        with contextlib.suppress(_InspectionError):  # the error is raised where the function is inspected
             inspection.walk(closed, [None] * len(closed.jaxpr.invars))
         if not inspection.reads_by_data:
             return self.function(*args)
@@ -80,7 +80,7 @@ class _Careful(eqx.Module):
         return jax.tree.map(lambda a: a * jnp.where(jnp.any(jnp.stack(outside)), jnp.nan, 1.0), value)
 
 
-class _Found(Exception):
+class _InspectionError(Exception):
     """Error found in a trace, with the type of exception to raise for it."""
 
     def __init__(self, kind: type[Exception], text: str) -> None:
@@ -117,8 +117,8 @@ class _Inspection:
             outputs = self.walk(inner, given)
             return outputs if len(outputs) == len(unknown) else unknown
         if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
-            made = functools.cache(functools.partial(_made, eqn, given))
-            return [_Later(made, i) for i in range(len(eqn.outvars))]
+            results = functools.cache(functools.partial(_known_outputs, eqn, given))
+            return [_Later(results, i) for i in range(len(eqn.outvars))]
         return unknown
 
     def _scan(self, params: dict, given: list, unknown: list) -> list:
@@ -139,13 +139,13 @@ class _Inspection:
         for atom in (*eqn.invars, *eqn.outvars):
             dtype = getattr(atom.aval, "dtype", None)
             if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
-                raise _Found(
+                raise _InspectionError(
                     TypeError,
                     f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types "
                     "are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
                 )
             if isinstance(atom, jex.core.Literal) and (short := _single(atom.val)):
-                raise _Found(
+                raise _InspectionError(
                     TypeError,
                     f"computes with float32 data, {float(atom.val)!r} for {short}, whose digits are lost already: "
                     "write its numbers as Python floats, or pass parameters=",
@@ -174,7 +174,7 @@ class _Inspection:
             if outside.size:
                 index = int(outside[0])  # a negative index was counted from the end
                 index = index - length if index < 0 else index + sizes[axis] - 1
-                raise _Found(
+                raise _InspectionError(
                     ValueError,
                     f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another "
                     "entry, or none, in silence",
@@ -200,19 +200,19 @@ def _single(value: Any) -> str:
 class _Later(NamedTuple):
     """Known value, computed lazily when an index needs it."""
 
-    made: Callable[[], Sequence[Any]]
-    place: int
+    results: Callable[[], Sequence[Any]]
+    position: int
 
 
 def _now(value: Any) -> Any:
-    return value.made()[value.place] if isinstance(value, _Later) else value
+    return value.results()[value.position] if isinstance(value, _Later) else value
 
 
-def _made(eqn: Any, given: list) -> list:
+def _known_outputs(eqn: Any, given: list) -> list:
     """Outputs of an equation for known inputs."""
     with float64(), jax.ensure_compile_time_eval():  # as in the trace
-        found = eqn.primitive.bind(*map(_now, given), **eqn.params)
-    return list(found) if eqn.primitive.multiple_results else [found]
+        results = eqn.primitive.bind(*map(_now, given), **eqn.params)
+    return list(results) if eqn.primitive.multiple_results else [results]
 
 
 def _is_small_integer(aval: Any) -> bool:

@@ -65,13 +65,13 @@ def inner_jaxprs(eqn: Any) -> list[Any]:
     """Jaxprs within an equation that are evaluated: of calls, loops, branches, and solutions of linear systems."""
     if eqn.primitive.name == "custom_linear_solve":
         return [eqn.params["jaxprs"].solve.jaxpr]
-    found = []
+    jaxprs = []
     for value in eqn.params.values():
         for inner in value if isinstance(value, tuple) else (value,):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns"):
-                found.append(inner)
-    return found
+                jaxprs.append(inner)
+    return jaxprs
 
 
 def linear_solution(params: Mapping[str, Any], inputs: Sequence[Of]) -> tuple[Any, list[Of]]:

@@ -17,5 +17,7 @@ def refuse_too_much(what: str, numbers: dict[str, int], advice: str) -> None:
         return
     if needed > MEMORY * there > 0:
         parts = ", ".join(f"{name} {8 * n / 2**30:.1f}" for name, n in numbers.items() if n)
-        told = f" ({parts})" if len(numbers) > 1 else ""
-        raise MemoryError(f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f}{told}: {advice}")
+        details = f" ({parts})" if len(numbers) > 1 else ""
+        raise MemoryError(
+            f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f}{details}: {advice}"
+        )

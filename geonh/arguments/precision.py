@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import numpy as np
 
 
 class _Tracing(threading.local):
@@ -50,14 +49,19 @@ def is_float64() -> bool:
 
 def is_traced(*trees: Any) -> bool:
     """True if any leaf is a JAX tracer; the caller is then marked, since it validates concrete values only."""
-    found = has_tracers(trees)
-    if found:
+    traced = has_tracers(trees)
+    if traced:
         tracing.asked = True
-    return found
+    return traced
 
 
 def has_tracers(*trees: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    """True if any leaf is a JAX tracer; ValueError for a list that contains itself."""
+    try:
+        leaves = jax.tree.leaves(trees)
+    except (RecursionError, SystemError) as error:
+        raise ValueError("an argument contains itself, or is nested too deeply") from error
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def require_float64(name: str) -> None:
@@ -73,14 +77,3 @@ def require_float64(name: str) -> None:
             f"{name} is traced in single precision; enclose your jit, grad or vmap call in `with geonh.float64():` "
             'or call jax.config.update("jax_enable_x64", True) first'
         )
-
-
-def single_precision_note(*values: Any) -> str:
-    """Hint for an error message if all of these slightly wrong numbers are exact in float32; "" if not."""
-    arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
-    if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
-        return ""
-    return (
-        "; all its numbers are exact in float32, so it seems computed in single precision: compute it inside "
-        "`with geonh.float64():`, or in NumPy"
-    )

@@ -1,4 +1,4 @@
-"""Check that functions are pure, by comparing two traces.
+"""Check that functions are pure, by comparing two traces, and that no half-precision scalar becomes a constant of one.
 
 A trace captures everything but the arguments as constants: random numbers of NumPy, the time of day, the next item of
 an iterator would silently be constants of a program. A function whose second trace differs is refused.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -21,12 +21,21 @@ WORDS = (
     "the nodes or as parameters="
 )
 
+JAXPRS = (jex.core.Jaxpr, jex.core.ClosedJaxpr)
+HALF = (
+    "computes with float16 data, whose digits are lost already: write its numbers as Python floats, or pass parameters="
+)
+
 _known: weakref.WeakSet[Callable] = weakref.WeakSet()
 """Functions that have passed the check."""
 
 
 class ChangingError(ValueError):
     """Error of an impure function: it gives another result each time that it is traced."""
+
+
+class HalfPrecisionError(TypeError):
+    """Error of a function that computes with scalars in half precision, which JAX converts without a trace of it."""
 
 
 def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] | None = None) -> None:
@@ -41,6 +50,8 @@ def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] 
     ------
     ChangingError
         If the traces differ. A function that cannot be traced, or captures tracers, is left to its caller.
+    HalfPrecisionError
+        If it computes with scalars in half precision.
     """
     try:
         if function in _known:
@@ -53,8 +64,37 @@ def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] 
         return  # it captures tracers, for which nested traces differ
     if not _alike(*pair):
         raise ChangingError(WORDS)
+    if any(map(_is_half, _literals(pair[0]))) and _mixes_halves(function, args):
+        raise HalfPrecisionError(HALF)
     with contextlib.suppress(TypeError):  # not all callables support weak references
         _known.add(function)
+
+
+def _literals(jaxpr: Any) -> Iterator[Any]:
+    """Literal constants of a jaxpr, and of those in its equations."""
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield from (atom.val for atom in eqn.invars if isinstance(atom, jex.core.Literal))
+        for part in jax.tree.leaves(list(eqn.params.values()), is_leaf=lambda p: isinstance(p, JAXPRS)):
+            if isinstance(part, JAXPRS):
+                yield from _literals(part)
+
+
+def _is_half(value: Any) -> bool:
+    """True for a float64 scalar that may be rounded to float16: exact there, and no decimal number of its digits."""
+    if np.shape(value) != () or getattr(value, "dtype", None) != np.float64 or not abs(value) < 65504:
+        return False
+    half = np.float16(value)
+    return bool(half == value) and float(str(half)) != value
+
+
+def _mixes_halves(function: Callable, args: tuple) -> bool:
+    """True if float16 data are converted within a function: strict type promotion refuses that."""
+    try:
+        with jax.numpy_dtype_promotion("strict"):
+            jax.make_jaxpr(lambda *args: function(*args))(*args)
+    except Exception as error:
+        return "float16" in str(error)
+    return False
 
 
 def _alike(first: Any, second: Any) -> bool:

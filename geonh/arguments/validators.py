@@ -28,9 +28,10 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
+    traced = is_traced(value)
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
-    if is_traced(value):
+    if traced:
         require_float64(name)
         array = _traced(value, name)
     else:
@@ -69,11 +70,11 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     ValueError
         If it is not an integer (a bool is not), is less than ``least``, or not below 2^53.
     """
-    whole = is_whole(value)
-    if not whole or not least <= value < 2**53:
+    is_integer = is_whole(value)
+    if not is_integer or not least <= value < 2**53:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
         known = "; under jit it must be static" if is_traced(value) else ""
-        bound = " below 2^53" if whole and value >= 2**53 else ""
+        bound = " below 2^53" if is_integer and value >= 2**53 else ""
         raise ValueError(f"{name} must be {kind}{bound}, got {shortly(value)}{known}")
     return int(value)
 
@@ -159,21 +160,21 @@ def shortly(value: Any) -> str:
 def close(word: str, words: Iterable[str]) -> str:
     """Suggestion "; did you mean …?" of similar words, or "" if there are none."""
     pool = list(words)
-    found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
-    found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    matches = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
+    matches = matches or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""
 
 
 def _converted(value: Any, name: str) -> np.ndarray:
     """Convert a value that is not traced to a float64 array."""
     parts = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
-    for made in {type(part) for part in parts}:
-        if issubclass(made, np.ma.MaskedArray):
+    for cls in {type(part) for part in parts}:
+        if issubclass(cls, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
-        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy would accept as numbers in some lists
-            words = "text" if issubclass(made, bytearray) else "truth values"
+        if issubclass(cls, bool | np.bool_ | bytearray):  # which NumPy would accept as numbers in some lists
+            words = "text" if issubclass(cls, bytearray) else "truth values"
             raise TypeError(f"{name} must be real numbers, got {words}: {shortly(value)}")
-        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # quantities of Astropy, of Pint
+        if hasattr(cls, "to_value") or hasattr(cls, "to_base_units"):  # quantities of Astropy, of Pint
             raise TypeError(f"{name} has a unit, {shortly(value)}: give the numbers, in the units of the system (SI)")
     try:
         array = np.asarray(value)

@@ -155,10 +155,12 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
         out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
         out.print(f"options of geonh run: {', '.join(f'--{option}' for option in gn.methods[name].options) or 'none'}")
         return
-    kept = {name: promises(method.make().guarantees)[:-1] for name, method in gn.methods.items()}  # not the reference
-    table = new_table("method", *(word for word, _ in kept["gni"]))
+    promised_by = {
+        name: promises(method.make().guarantees)[:-1] for name, method in gn.methods.items()
+    }  # not the reference
+    table = new_table("method", *(word for word, _ in promised_by["gni"]))
     table.columns[0].no_wrap = True
-    for name, promised in kept.items():
+    for name, promised in promised_by.items():
         table.add_row(name, *(value for _, value in promised))
     out.print(table)
     out.print(

@@ -39,20 +39,20 @@ def user_entry(word: str) -> Entry:
     text, _, name = word.rpartition(":") if ".py:" in word else (word, "", "")
     try:
         path = checked_path(text).expanduser()
-        found = path.is_file()
+        exists = path.is_file()
     except (ValueError, RuntimeError, OSError) as error:
         refuse(f"{text!r}: {error}")
-    if not found:
+    if not exists:
         refuse(f"there is no file {text}")
     module = _run(path)
     systems = [key for key, value in vars(module).items() if _may_be_system(key, value, module)]
     if not name:
         refuse(f"which system of {text}? Write {text}:NAME" + (f" with one of {', '.join(systems)}" if systems else ""))
-    made = getattr(module, name, None)
-    if not isinstance(made, System) and not callable(made):
+    definition = getattr(module, name, None)
+    if not isinstance(definition, System) and not callable(definition):
         what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
         refuse(f"{text}: {name} {what}{close(name, systems)}")
-    build = _setting(made) if isinstance(made, System) else _calling(made, name, path)
+    build = _rebuilding(definition) if isinstance(definition, System) else _checked_function(definition, name, path)
     kinds = str | Integrator | None
     return Entry(
         name=name,
@@ -108,7 +108,7 @@ def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
 
 
-def _setting(system: System) -> Callable[..., System]:
+def _rebuilding(system: System) -> Callable[..., System]:
     """Function from the parameters of a system to the system."""
 
     def build(**parameters: Any) -> System:
@@ -116,11 +116,11 @@ def _setting(system: System) -> Callable[..., System]:
             return system
         new = {key: as_float64(value, f"--set {key}") for key, value in parameters.items()}
         for key, array in new.items():
-            own = system.parameters[key]
+            default = system.parameters[key]
             try:
-                shape = np.asarray(own, np.float64).shape
+                shape = np.asarray(default, np.float64).shape
             except (TypeError, ValueError):
-                refuse(f"--set {key}=…: {key} is a {type(own).__name__}, not numbers: change it in the file")
+                refuse(f"--set {key}=…: {key} is a {type(default).__name__}, not numbers: change it in the file")
             if array.shape != shape:
                 refuse(f"--set {key}=…: {key} is of shape {list(shape)}, not {list(array.shape)}")
         new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
@@ -135,7 +135,7 @@ def _setting(system: System) -> Callable[..., System]:
     return build
 
 
-def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
+def _checked_function(function: Callable, name: str, path: Path) -> Callable[..., System]:
     """User's function, with a check that it returns a system."""
     named = inspect.signature(function).parameters.items()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -148,13 +148,13 @@ def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]
             options = " ".join(f"--set {key}=…" for key in missing)
             refuse(f"{path}: {name}() has no value for {', '.join(missing)}: give {options}")
         try:
-            made = function(**parameters)
+            system = function(**parameters)
         except (Exception, SystemExit) as error:
             given = ", ".join(f"--set {key}={value_text(value)}" for key, value in parameters.items())
             _user_error(error, path, f" (in {name}(), with {given})" if given else f" (in {name}())")
-        if not isinstance(made, System):
-            refuse(f"{path}: {name}() returned {type(made).__name__}, not a System")
-        return made
+        if not isinstance(system, System):
+            refuse(f"{path}: {name}() returned {type(system).__name__}, not a System")
+        return system
 
     return build
 

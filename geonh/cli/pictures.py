@@ -29,12 +29,12 @@ def view(
     page = paths[0].with_suffix(".html") if output is None else Path(output)
     runs = [_with_system(path, system) for path in paths]
     try:
-        made = make_view(*runs, path=page, side_by_side=side_by_side)
+        shown = make_view(*runs, path=page, side_by_side=side_by_side)
     except (ValueError, TypeError) as error:
         refuse(message_of(error).replace("Trajectory.load(path, system=...)", "--system FILE.py:NAME"))
     except OSError as error:
         refuse(f"{page} cannot be written: {error.strerror or error}")
-    tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")
+    tell_saved(page, f", {len(shown.html) / 1e6:.2f} MB")
 
 
 def _with_system(path: Path, word: str | None) -> Trajectory:

@@ -73,8 +73,8 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
     out.print(facts_table(facts))
     show_kept(trajectory)
     if trajectory.state is not None:
-        own = "" if a["catalogue"] else " --system FILE.py:NAME"
-        out.print(f"To go on: geonh resume {escape(str(path))} --steps N{own}", highlight=False, soft_wrap=True)
+        option = "" if a["catalogue"] else " --system FILE.py:NAME"
+        out.print(f"To go on: geonh resume {escape(str(path))} --steps N{option}", highlight=False, soft_wrap=True)
 
 
 def save(trajectory: Trajectory, data: Path | None, picture: Path | None) -> None:

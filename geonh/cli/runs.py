@@ -39,7 +39,7 @@ from geonh.results.trajectory import Trajectory
 
 MAX_NODES = 20_000_000
 
-Method = Annotated[
+MethodOption = Annotated[
     str | None,
     typer.Option(
         "--method", metavar="NAME", help="Integrator, as in `geonh methods`; left out, what suits the system."
@@ -74,7 +74,7 @@ def run(
     name: Annotated[
         str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
     ],
-    method: Method = None,
+    method: MethodOption = None,
     rule: Rule = None,
     retraction: Retraction = None,
     dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,
@@ -129,12 +129,12 @@ def run(
             _nearest(error, system, place, velocity)
             raise
 
-    told = ""
+    note = ""
     if method is None and not isinstance(word, Integrator):
         of = "the default" if word is None else f"{word}, that of its source"
-        told = f"method: {of} (--method NAME takes another: geonh methods)"
+        note = f"method: {of} (--method NAME takes another: geonh methods)"
     source = Path(entry.source) if is_user_file(name) else None
-    _carry_out(solve, data, None if no_figure else picture, source, told)
+    _carry_out(solve, data, None if no_figure else picture, source, note)
 
 
 def resume(
@@ -176,11 +176,11 @@ def resume(
     data = path if output is None else data
 
     def go_on() -> Trajectory:
-        made = entry.system(**{**entry.known(a["parameters"]), **given})
+        system = entry.system(**{**entry.known(a["parameters"]), **given})
         return gn.resume(
             before,
             steps,
-            system=made,
+            system=system,
             method=integrator,
             controls=entry.controls,
             allow_changes=allow_changes,
@@ -242,7 +242,7 @@ def _carry_out(
     data: Path,
     picture: Path | None,
     source: Path | None,
-    told: str = "",
+    note: str = "",
 ) -> None:
     """Run, report, save, and exit with the code of the outcome; ``source`` is the file of a user's system."""
     began = time.perf_counter()
@@ -269,8 +269,8 @@ def _carry_out(
         raise typer.Exit(130)
     with Interrupts():  # not while saving
         save(trajectory, data, None)
-    if told:
-        out.print(told, highlight=False)
+    if note:
+        out.print(note, highlight=False)
     show_run(trajectory, seconds)
     tell_saved(data)
     if picture is not None and not interrupted:  # an interrupted run makes no figure

@@ -31,12 +31,12 @@ def robust_streams() -> Sink | None:
     are replaced, and output to a closed stream is dropped. Streams of another program are not replaced. Return the raw
     stream of standard output, if it was replaced.
     """
-    sys.stderr, _ = _steadied(sys.stderr, sys.__stderr__)
-    sys.stdout, sink = _steadied(sys.stdout, sys.__stdout__)
+    sys.stderr, _ = _through_sink(sys.stderr, sys.__stderr__)
+    sys.stdout, sink = _through_sink(sys.stdout, sys.__stdout__)
     return sink
 
 
-def _steadied(stream: Any, of_system: Any) -> tuple[Any, Sink | None]:
+def _through_sink(stream: Any, of_system: Any) -> tuple[Any, Sink | None]:
     if stream is None:  # closed when Python started
         return open(os.devnull, "w", encoding="utf-8"), None
     if stream is not of_system or (sys.platform == "win32" and stream.isatty()):

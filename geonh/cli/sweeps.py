@@ -24,7 +24,7 @@ from geonh.results import netcdf
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")
 ]
-Part = Annotated[
+ShardOption = Annotated[
     str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
 ]
 StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
@@ -60,7 +60,7 @@ def sweep(
     observe: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Keep these in place of the nodes, e.g. energy,xi.")
     ] = None,
-    shard: Part = None,
+    shard: ShardOption = None,
     shard_members: Annotated[int | None, typer.Option(help="Members of a shard; by its size when left out.")] = None,
     executor: Executor = None,
 ) -> None:
@@ -69,10 +69,10 @@ def sweep(
     _carry_out(_sweep_of(words), path_of(store, "--store"), shard, shard_members, executor, json.dumps(words))
 
 
-def finish(path: Path, executor: str | None = None, part: str | None = None) -> None:
+def finish(path: Path) -> None:
     """Implementation of ``geonh resume`` for a store."""
     store = _store(path)
-    _carry_out(_noted(store), path, part, None, executor, store.about["note"])
+    _carry_out(_saved_sweep(store), path, None, None, None, store.about["note"])
 
 
 def _sweep_of(words: dict[str, Any]) -> Sweep:
@@ -104,13 +104,13 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
         drawn = scipy.stats.uniform(low, np.subtract(high, low))
         values[key] = drawn if count is None else np.linspace(low, high, count)
     with refusing(ValueError, TypeError):
-        made = entry.system(**parameters)
-        start = entry.start(made)
+        system = entry.system(**parameters)
+        start = entry.start(system)
         xi0 = start.xi0
         if words["spread"]:
             xi0 = scipy.stats.norm(np.asarray(xi0), words["spread"])
         return Sweep.of(
-            made,
+            system,
             integrator_of(entry.method if words["method"] is None else words["method"]),
             xi0=xi0,
             g0=start.g0,
@@ -148,24 +148,24 @@ def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
 def _part(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or int(found[1]) >= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or int(match[1]) >= int(match[2]):
         refuse(f"--shard takes I/N with 0 ≤ I < N, got {text!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _carry_out(
-    made: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
+    sweep: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
 ) -> None:
     """Compute missing shards, and report."""
     part = _part(shard)
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", StoreWarning)
-            made.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
+            sweep.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         refuse(str(error) if isinstance(error, StoreError) else message_of(error))
-    for warning in told:
+    for warning in caught:
         if "again:" in str(warning.message):
             err.print(escape(str(warning.message)), highlight=False)
     store = _store(path)
@@ -208,7 +208,7 @@ def show_store(path: Path) -> None:
     for shard, fault in faults.items():
         out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
     if missing or faults:
-        way = f"geonh resume {path}" if _words(store) else f"run({str(path)!r}) of the Sweep, in Python"
+        way = f"geonh resume {path}" if _saved_options(store) else f"run({str(path)!r}) of the Sweep, in Python"
         out.print(f"To finish it: {escape(way)}", highlight=False, soft_wrap=True)
 
 
@@ -244,13 +244,13 @@ def export(
                 refuse(f"--member must be one of 0 … {size - 1}, got {member}")
             if member // store.about["shard"] in store.missing():
                 refuse(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
-            one: Ensemble = _noted(store).load(path, member, member + 1)
+            one: Ensemble = _saved_sweep(store).load(path, member, member + 1)
             one[0].save(target)
     tell_saved(target)
 
 
-def _noted(store: SweepStore) -> Sweep:
-    words = _words(store)
+def _saved_sweep(store: SweepStore) -> Sweep:
+    words = _saved_options(store)
     if words is None:
         refuse(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
     try:
@@ -259,7 +259,7 @@ def _noted(store: SweepStore) -> Sweep:
         refuse(f"{store.path} is damaged: the words of geonh sweep in it are none: {message_of(error)}")
 
 
-def _words(store: SweepStore) -> dict[str, Any] | None:
+def _saved_options(store: SweepStore) -> dict[str, Any] | None:
     """Command-line options that created the store; None if it was created in Python."""
     try:
         words = json.loads(store.about["note"])

@@ -32,14 +32,14 @@ def entry_of(name: str) -> Entry:
     """Catalogue entry of a name, ignoring underscores and case, or of a user's own ``FILE.py:NAME``."""
     if is_user_file(name):
         return user_entry(name)
-    found = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
-    if found is None:
+    entry = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
+    if entry is None:
         refuse(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")
-    return found
+    return entry
 
 
 def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         key = key.strip()
@@ -49,10 +49,10 @@ def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
             names = list(entry.parameters)
             hint = close(key, names) or (f"; it has {', '.join(names)}" if names else "; it has none")
             refuse(f"{entry.name} has no parameter {key!r}{hint}")
-        if key in found:
+        if key in parameters:
             refuse(f"--set {key} is given twice")
-        found[key] = _value(text.strip(), f"--set {key}=…: {key}", entry.defaults.get(key))
-    return found
+        parameters[key] = _value(text.strip(), f"--set {key}=…: {key}", entry.defaults.get(key))
+    return parameters
 
 
 def _value(text: str, key: str, default: Any) -> Any:
@@ -139,8 +139,8 @@ def destination(text: str, name: str) -> tuple[Path, Path]:
         if picture.is_dir():
             refuse(f"--out {text}: {picture} is a directory")
     except (OSError, ValueError) as error:
-        told = str(getattr(error, "strerror", None) or error)
-        refuse(f"--out {told}" if "cannot be written" in told else f"--out {text} cannot be written: {told}")
+        reason = str(getattr(error, "strerror", None) or error)
+        refuse(f"--out {reason}" if "cannot be written" in reason else f"--out {text} cannot be written: {reason}")
     return data, picture
 
 
@@ -164,7 +164,7 @@ def method_in(file: Trajectory) -> Integrator:
         options = [(key, (None, *words)) for key, words in choices if key in method.options]
         for words in itertools.product(*(values for _, values in options)):
             given = {key: word for (key, _), word in zip(options, words, strict=True) if word is not None}
-            made = method.make(**given)
-            if describe(made) == file.attributes["method"]:
-                return made
+            integrator = method.make(**given)
+            if describe(integrator) == file.attributes["method"]:
+                return integrator
     refuse(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")

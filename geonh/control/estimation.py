@@ -19,10 +19,10 @@ from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
-from geonh.runs.start import made_start
+from geonh.runs.start import as_start
 
 NOISELESS = 1e-9
 """Residuals, relative to the data, up to which they are not tested for noise."""
@@ -141,7 +141,7 @@ def estimate(
     ----------
     .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
-    method = made_method(method, controls)
+    method = as_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [name for name in names if np.shape(system.parameters.get(name, [None])) != ()]
@@ -149,12 +149,7 @@ def estimate(
         raise ValueError(
             f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
         )
-    values, places = as_float64(data, "data"), as_float64(at, "at")
-    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
-        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
-    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
-        raise ValueError("at must increase, from 0 on")
-    places = places.astype(np.int64)
+    values, places = _data_at_nodes(data, at)
     max_iterations = as_count(max_iterations, "max_iterations")
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
@@ -165,7 +160,7 @@ def estimate(
     projected = system.project(place, guess[1], t0)
     velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")
-    clock = made_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
+    clock = as_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
     inspect_forces(system, clock, place, velocity)
     tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
     motion = ObservedMotion(system, method, clock, tuple(names), observe, takes)
@@ -177,15 +172,9 @@ def estimate(
         raise ValueError(f"data have {values.shape[1]} columns, observe gives {width}")
     if values.size <= len(names):
         raise ValueError(f"{values.size} observations do not determine {len(names)} parameters and their noise")
-    for iteration in range(max_iterations + 1):  # noqa: B007
-        fit.refuse_failed(unknowns, prediction)
-        step = fit.gauss_newton_step(unknowns, prediction)
-        if step.is_small(unknowns, tol) or fit.is_exact(prediction):
-            break
-        unknowns, prediction = fit.line_search(unknowns, prediction, step)
-    else:
-        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
-    result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
+    minimum = fit.minimum(unknowns, prediction, tol, max_iterations)
+    prediction, step = minimum.prediction, minimum.step
+    result = {name: float(value) for name, value in zip(names, minimum.unknowns.theta, strict=True)}
     _warn_of_structure(values, values - prediction.observations)
     return Estimate(
         values=result,
@@ -195,9 +184,19 @@ def estimate(
         residuals=values - prediction.observations,
         g=prediction.g,
         xi=prediction.xi,
-        iterations=iteration,
+        iterations=minimum.iterations,
         system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
     )
+
+
+def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Validated observations, shape=[N, q], and the numbers of their nodes, shape=[N]."""
+    values, places = as_float64(data, "data"), as_float64(at, "at")
+    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
+        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
+    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
+        raise ValueError("at must increase, from 0 on")
+    return values, places.astype(np.int64)
 
 
 def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:

@@ -90,14 +90,14 @@ def shooting_values(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
     return ShootingValues(float(values[0]), slopes[0], values[1:], slopes[1:], int(status))
 
 
-class _Motion(NamedTuple):
+class _MotionValues(NamedTuple):
     """Cost and terminal residual (J, r) of a motion, shape=[1 + q], and its status."""
 
     values: Array
     status: Array
 
 
-def _directional(problem: ShootingProblem, node: tuple[Array, Array]) -> tuple[_Motion, Array]:
+def _directional(problem: ShootingProblem, node: tuple[Array, Array]) -> tuple[_MotionValues, Array]:
     """Motion under controls at the knots, and the derivative of its values in one direction of these."""
     u, direction = node
     zero = jnp.zeros(())
@@ -113,7 +113,7 @@ class _Integration(NamedTuple):
     status: Array
 
 
-def _motion(problem: ShootingProblem, u: Array) -> _Motion:
+def _motion(problem: ShootingProblem, u: Array) -> _MotionValues:
     system, method, t0, span = problem.system, problem.method, problem.t0, problem.span
     h, knots = span / problem.n_steps, t0 + span * np.linspace(0, 1, len(u))
     clock = Clock(t0, h, lambda t: interpolated(t, knots, u))
@@ -133,7 +133,7 @@ def _motion(problem: ShootingProblem, u: Array) -> _Motion:
     xi = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
     eta = system.group.log(system.group.compose(system.group.inverse(problem.g_end), last.g))
     values = jnp.concatenate([J[None], problem.g_rows @ eta, problem.xi_rows @ (xi - problem.xi_end)])
-    return _Motion(values, done.status)
+    return _MotionValues(values, done.status)
 
 
 def interpolated(t: Any, knots: Any, u: Any) -> Array:

@@ -29,6 +29,8 @@ from geonh.mechanics.system import System, with_parameters
 HALVINGS = 20
 SMALL = 1e-4
 """Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
+ROUNDING = 16 * np.finfo(float).eps
+"""Relative rounding of observations, after some hundred steps."""
 UNSEEN = 1e-12
 """Relative sensitivity of the observations below which a parameter counts as not identifiable."""
 EXACT = 1e-13
@@ -68,11 +70,13 @@ class Prediction(NamedTuple):
 
 
 class GaussNewtonStep(NamedTuple):
-    """Step of all unknowns, the standard deviation of the noise, and the covariance of the parameters."""
+    """Step of all unknowns, the standard deviation of the noise, the covariance of the parameters, and the size of
+    their steps that comes from the rounding of the observations."""
 
     step: np.ndarray
     noise: float
     covariance: np.ndarray
+    rounding: np.ndarray
 
     @property
     def errors(self) -> np.ndarray:
@@ -80,9 +84,19 @@ class GaussNewtonStep(NamedTuple):
         return np.sqrt(np.diag(self.covariance))
 
     def is_small(self, unknowns: Unknowns, tol: float) -> bool:
-        """True if the parameters change by less than ``tol`` of their errors, or than their rounding."""
+        """True if the parameters change by less than ``tol`` of their errors, or than by rounding."""
         change = np.abs(self.step[: len(unknowns.theta)])
-        return bool(np.all(change <= np.maximum(tol * self.errors, 4e-16 * np.abs(unknowns.theta))))
+        rounding = np.maximum(self.rounding, 4e-16 * np.abs(unknowns.theta))
+        return bool(np.all(change <= np.maximum(tol * self.errors, rounding)))
+
+
+class Minimum(NamedTuple):
+    """Minimum of a sum of squares, the last step there, and the number of steps before it."""
+
+    unknowns: Unknowns
+    prediction: Prediction
+    step: GaussNewtonStep
+    iterations: int
 
 
 @dataclass(frozen=True)
@@ -126,6 +140,16 @@ class LeastSquares:
                 f"{Result(prediction.status).message}"
             )
 
+    def minimum(self, unknowns: Unknowns, prediction: Prediction, tol: float, max_iterations: int) -> Minimum:
+        """Minimum by the Gauss–Newton method with a line search; RuntimeError if it does not converge."""
+        for iteration in range(max_iterations + 1):
+            self.refuse_failed(unknowns, prediction)
+            step = self.gauss_newton_step(unknowns, prediction)
+            if step.is_small(unknowns, tol) or self.is_exact(prediction):
+                return Minimum(unknowns, prediction, step, iteration)
+            unknowns, prediction = self.line_search(unknowns, prediction, step)
+        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
+
     def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
         """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.
 
@@ -150,7 +174,8 @@ class LeastSquares:
         else:
             noise = self.sigma
         covariance = ((noise * inverse) @ (noise * inverse).T)[:k, :k]
-        return GaussNewtonStep(inverse @ residual, noise, covariance)
+        rounding = ROUNDING * np.abs(inverse[:k]) @ np.abs(prediction.observations).ravel()
+        return GaussNewtonStep(inverse @ residual, noise, covariance, rounding)
 
     def line_search(
         self, unknowns: Unknowns, prediction: Prediction, step: GaussNewtonStep
@@ -189,7 +214,7 @@ def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None
             )
 
 
-class _Motion(NamedTuple):
+class _ObservedRun(NamedTuple):
     """Observations of a motion, its status, and its start."""
 
     observations: Array
@@ -198,13 +223,13 @@ class _Motion(NamedTuple):
     xi: Array
 
 
-def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_Motion, Array]:
+def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_ObservedRun, Array]:
     """A motion, and the derivative of its observations in one direction of (θ, η, δ)."""
     unknowns, counts, direction = node
     method, clock, group = motion.method, motion.clock, motion.system.group
     k, n = len(motion.names), group.dim
 
-    def along(s: Array) -> _Motion:
+    def along(s: Array) -> _ObservedRun:
         observations: Array
         values = unknowns.theta + s * direction[:k]
         system = with_parameters(motion.system, dict(zip(motion.names, values, strict=True)))
@@ -220,7 +245,7 @@ def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> t
 
         first = method.first_node(system, clock, start, velocity)
         done, observations = lax.scan(observation, Integration(first, first.status), counts)
-        return _Motion(observations, done.status, start, velocity)
+        return _ObservedRun(observations, done.status, start, velocity)
 
     zero = jnp.zeros(())
     value, derivative = jax.jvp(along, (zero,), (zero + 1.0,))

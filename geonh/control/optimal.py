@@ -204,13 +204,7 @@ def optimal_control(
     )
     problem = Transcription(system, method, steering, bool(free_span), as_count(n_steps, "n_steps", 2))
     max_iterations = as_count(max_iterations, "max_iterations")
-    multipliers = None
-    if isinstance(guess, OptimalControl):
-        if (len(guess.t), len(guess.multipliers)) == (n_steps + 1, problem.n_equations):
-            multipliers = guess.multipliers
-        motion = initial_motion(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else steering.span)
-    else:
-        motion = initial_motion(problem, guess, steering.span)
+    motion, multipliers = _initial_guess(problem, guess, steering.span)
     if bounds is None and solver is None:
         search = partial(_search, problem, max_iterations)
         result = _newton(problem, max_iterations, motion, multipliers)
@@ -236,6 +230,15 @@ def optimal_control(
         multipliers=result.extremal.multipliers,
         _problem=problem,
     )
+
+
+def _initial_guess(problem: Transcription, guess: Any, span: float) -> tuple[DiscreteMotion, np.ndarray | None]:
+    """Motion of a guess, and its multipliers where they fit."""
+    if not isinstance(guess, OptimalControl):
+        return initial_motion(problem, guess, span), None
+    fits = (len(guess.t), len(guess.multipliers)) == (problem.n_steps + 1, problem.n_equations)
+    motion = initial_motion(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if problem.free_span else span)
+    return motion, guess.multipliers if fits else None
 
 
 def _fault(problem: Transcription, last: Extremal, residual: float, curvature: float, bounded: bool) -> str:

@@ -36,7 +36,7 @@ from geonh.control.steering import (
     steering_problem,
 )
 from geonh.integrators.base import Integrator
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
@@ -168,7 +168,7 @@ def shooting_control(
     .. [Betts2010] J. T. Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming*,
        2nd ed., SIAM (2010); §3.3.
     """
-    method = made_method(RKMK() if method is None else method)
+    method = as_method(RKMK() if method is None else method)
     require(solver)
     steering = steering_problem(
         system,
@@ -204,26 +204,29 @@ def shooting_control(
         g_rows=_position_rows(steering),
         xi_rows=steering.end_velocities,
     )
-    if isinstance(guess, Shot):
-        guess = guess.u
-    given = np.zeros((2, n_u)) if guess is None else as_float64(guess, "guess")
-    if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
-        raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
-    at = np.linspace(0, 1, J)
-    u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
+    knots = np.linspace(0, 1, J)
     limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_u)
-    optimum = _optimised(problem, u0, limits, solver, max_iterations)
+    optimum = _minimum(problem, _guess_at(knots, guess, n_u), limits, solver, max_iterations)
     cost_there = shooting_values(problem, optimum.u).cost
     if not np.isfinite(cost_there):
         raise RuntimeError(f"{system.name}: the cost of the solution is not finite, {cost_there}: check cost")
     return Shot(
-        knots=steering.t0 + steering.span * at,
+        knots=steering.t0 + steering.span * knots,
         u=optimum.u,
         cost=cost_there,
         miss=optimum.miss,
         iterations=optimum.iterations,
         _problem=problem,
     )
+
+
+def _guess_at(knots: np.ndarray, guess: Any, n_controls: int) -> np.ndarray:
+    """Controls at knots in [0, 1], shape=[J, n_controls], interpolated from a guess; zero without one."""
+    guess = guess.u if isinstance(guess, Shot) else guess
+    u = np.zeros((2, n_controls)) if guess is None else as_float64(guess, "guess")
+    if u.ndim != 2 or u.shape[1] != n_controls or len(u) < 2:
+        raise ValueError(f"guess must be controls of shape [·, {n_controls}], got {list(u.shape)}")
+    return np.stack([np.interp(knots, np.linspace(0, 1, len(u)), column) for column in u.T], axis=1)
 
 
 def _position_rows(problem: SteeringProblem) -> np.ndarray:
@@ -245,7 +248,7 @@ class Optimum(NamedTuple):
     iterations: int
 
 
-def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
+def _minimum(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
     """Minimum from a guess, or else from controls near it that reach the end."""
 
     @functools.lru_cache(maxsize=1)
@@ -272,7 +275,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
 
     def guesses() -> Iterator[np.ndarray]:
         yield u0.ravel()
-        yield _reaching(program, u0, problem.tolerance)
+        yield _feasible_controls(program, u0, problem.tolerance)
 
     iterations = 0
     for begin in guesses():
@@ -286,7 +289,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
     )
 
 
-def _reaching(program: NonlinearProgram, u0: np.ndarray, tolerance: float) -> np.ndarray:
+def _feasible_controls(program: NonlinearProgram, u0: np.ndarray, tolerance: float) -> np.ndarray:
     """Feasibility restoration: controls near a guess, or near perturbations of it, that reach the end if some exist.
 
     By least squares with a trust region, since the derivative may be rank deficient: from rest, sideways.

@@ -101,8 +101,8 @@ def steering_problem(
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
     xi1 = np.zeros(n) if xi_end is None or is_free else as_float64(xi_end, "xi_end", (n,))
-    _refuse_off(system, "start", g0, xi0, t0)
-    end_rows = _refuse_off(system, "end", g1, None if is_free else xi1, t0 + span)
+    _refuse_off_constraints(system, "start", g0, xi0, t0)
+    end_rows = _refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
     n_controls = as_count(n_controls, "n_controls")
     inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_controls))), g0, xi0)
     return SteeringProblem(
@@ -120,7 +120,7 @@ def steering_problem(
     )
 
 
-def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> ConstraintRows:
+def _refuse_off_constraints(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> ConstraintRows:
     """Constraint rows at a state; ValueError if it is off the constraints. Without a velocity only φ is checked."""
     velocity = np.zeros(system.group.dim) if xi is None else xi
     phi, gap, rows = computed(_residuals_and_rows, system, (g, velocity, np.float64(t)))

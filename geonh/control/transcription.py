@@ -213,10 +213,10 @@ class Transcription:
         j = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
         i = np.arange((K + 1) * n).reshape(K + 1, n, 1) + np.zeros((1, 1, N), int)
         free = j != FIXED
-        whole = scipy.sparse.csr_matrix((slopes[free], (i[free], j[free])), ((K + 1) * n, self.size))
+        all_columns = scipy.sparse.csr_matrix((slopes[free], (i[free], j[free])), ((K + 1) * n, self.size))
         imposed = self._imposed
         equations = imposed.rows @ np.append(values.residual[::N], values.xi_after[-1]) - imposed.values
-        return equations, imposed.rows @ whole
+        return equations, imposed.rows @ all_columns
 
     def equations_hessian(self, motion: DiscreteMotion, multipliers: np.ndarray) -> Any:
         """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""

@@ -13,7 +13,7 @@ from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_count
 from geonh.diagnostics.reference import reference_trajectory
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.system import System
 from geonh.runs.solve import solve
 
@@ -150,7 +150,7 @@ def convergence(
         raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
     if not span > 0:
         raise ValueError(f"span must be a positive number of seconds, got {span}")
-    method = made_method(method, controls)
+    method = as_method(method, controls)
     refuse(method, system)
     g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
     with float64():

@@ -83,19 +83,21 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
         energy_note = "not kept by this system"
     elif trajectory.attributes["controls"]:
         energy_note, energy_kept = "not kept: the controls do work", False
-    found = [
+    quantities = [
         _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
         _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),
     ]
     if np.array_equal(trajectory.energy_minus, trajectory.energy):
-        found = [replace(found[0], name="energy")]
+        quantities = [replace(quantities[0], name="energy")]
     for name, values in trajectory.integrals.items():
-        found.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
+        quantities.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
     residual = trajectory.constraint_residual
     if residual.shape[1]:
         size = np.abs(residual).max(axis=1)
-        found.append(Quantity("constraint residual", size[0], size[-1], size, 1.0, _constraint_note(trajectory), True))
-    return found
+        quantities.append(
+            Quantity("constraint residual", size[0], size[-1], size, 1.0, _constraint_note(trajectory), True)
+        )
+    return quantities
 
 
 def of_method(note: str, method: str) -> str:
@@ -104,14 +106,14 @@ def of_method(note: str, method: str) -> str:
     A note is clauses between semicolons; one that begins "GNI: " or "GNI and Variational: ", with those after it
     that name no method, applies to these methods alone.
     """
-    kept, mine = [], True
+    clauses, mine = [], True
     for clause in note.split("; "):
         names, colon, rest = clause.partition(": ")
         if colon and all(name in methods_named() for name in names.split(" and ")):
             mine, clause = method in names.split(" and "), rest
         if mine:
-            kept.append(clause)
-    return "; ".join(kept)
+            clauses.append(clause)
+    return "; ".join(clauses)
 
 
 @functools.cache

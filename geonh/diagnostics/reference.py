@@ -17,7 +17,7 @@ from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import place_fault
-from geonh.runs.controls import made_drive
+from geonh.runs.controls import drive_of
 
 
 @judged
@@ -75,7 +75,7 @@ def reference_trajectory(
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not 0 < tolerance < 1:
             raise ValueError(f"{name} must lie in (0, 1), got {tolerance}")
-    controls = made_drive(system, controls, point, xi)
+    controls = drive_of(system, controls, point, xi)
     with float64():
         start = np.concatenate([np.asarray(group.to_vector(point)), xi])
     slope = prepared(_slope, (system, controls), (np.zeros(()), start))

@@ -21,7 +21,7 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section
 from geonh.results.interpolation import curve
 from geonh.results.zeros import PLACES, root, suspected
-from geonh.runs.event_loop import EventWarning, Located, Search, passages
+from geonh.runs.event_loop import EventWarning, Located, Search, located_zeros
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -148,7 +148,7 @@ def poincare_section(
         For a surface that is not a function of (g, ξ) in jax.numpy.
     """
     direction = one_of(direction, "direction", (-1, 0, 1))
-    surface = _inspected(surface, trajectory)
+    surface = _as_scalar_surface(surface, trajectory)
     nodes = jax.tree.map(np.asarray, (trajectory.g, trajectory.xi))
     s = mapped(_surface, surface, nodes)
     if not np.all(np.isfinite(s)):
@@ -156,7 +156,7 @@ def poincare_section(
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
     group, steps = trajectory.bound_system.group, _steps(trajectory, nodes)
     ends = np.stack([s[:-1], s[1:]], axis=1)
-    suspects = mapped(_suspected, (group, surface, np.array([direction])), (steps, ends)) if len(ends) else np.zeros(0)
+    suspects = mapped(_may_cross, (group, surface, np.array([direction])), (steps, ends)) if len(ends) else np.zeros(0)
     i = np.flatnonzero(suspects)
     if not len(i):
         g, xi = jax.tree.map(lambda a: a[:0], nodes)
@@ -167,7 +167,7 @@ def poincare_section(
     after = jax.tree.map(lambda a: a[np.where(last, i, i + 1)], steps)._replace(offset=1.0 * last)
     one = Search(jax.tree.map(lambda a: a[0], here), np.int64(0), *np.zeros(3))
     locate = prepared(_located, (group, surface), one)
-    zeros = passages(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
+    zeros = located_zeros(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
     order = np.lexsort([np.sign(here.span[zeros.row]) * zeros.t, zeros.row])
     jumps = order[zeros.jumped[order]]
     if len(jumps):
@@ -180,7 +180,7 @@ def poincare_section(
     return Section(zeros.t[order], g, zeros.xi[order], zeros.g_vector[order], *names)
 
 
-class _Step(NamedTuple):
+class _Steps(NamedTuple):
     """Steps between saved nodes (g, ξ), from the time t, of length ``span``, entered at the fraction ``offset``."""
 
     before: tuple
@@ -190,17 +190,17 @@ class _Step(NamedTuple):
     offset: Any
 
 
-def _steps(trajectory: Trajectory, nodes: tuple) -> _Step:
+def _steps(trajectory: Trajectory, nodes: tuple) -> _Steps:
     before, after = jax.tree.map(lambda a: a[:-1], nodes), jax.tree.map(lambda a: a[1:], nodes)
     t = np.asarray(trajectory.t)
-    return _Step(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
+    return _Steps(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
 
 
 def _surface(surface: Callable, node: tuple) -> Any:
     return jnp.asarray(surface(*node), float)
 
 
-def _suspected(tree: tuple, node: tuple) -> Array:
+def _may_cross(tree: tuple, node: tuple) -> Array:
     """True if the interpolation may cross the surface in a step."""
     (group, surface, directions), (step, ends) = tree, node
     place = curve(group, step.before, step.after, step.span)
@@ -221,7 +221,7 @@ def _located(tree: tuple, search: Search) -> Located:
     return root(at, search.at_a, 4e-16 * jnp.abs(step.t / step.span), (search.a, search.b))
 
 
-def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
+def _as_scalar_surface(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
     """Surface as a scalar function, or an error that says why it is none."""
     check_arguments(surface, "g, xi", "surface")
 

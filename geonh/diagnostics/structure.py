@@ -23,10 +23,10 @@ from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
-from geonh.runs.start import made_start, refuse_unsound
+from geonh.runs.start import as_start, refuse_unsound
 
 
 @judged
@@ -106,7 +106,7 @@ def adjoint_defect(
     ValueError
         If the start is off the constraints, a shape does not fit, or the method does not suit the system.
     """
-    return _run(_there_and_back, system, (method, other), dt, g0, xi0)
+    return _run(_after_reversal, system, (method, other), dt, g0, xi0)
 
 
 @judged
@@ -187,16 +187,16 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on validated input."""
     together = isinstance(methods, tuple)
-    methods = tuple(map(made_method, methods)) if together else made_method(methods)
+    methods = tuple(map(as_method, methods)) if together else as_method(methods)
     if together and not methods:
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
-        start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)
+        start = as_start(system, method, xi0, g0, dt, 0.0, 1, None)
         refuse_unsound(system, method, start)
-    return computed(_on_node, (function, system, methods, start.clock), (start.g, start.xi, *rest))
+    return computed(_node_values, (function, system, methods, start.clock), (start.g, start.xi, *rest))
 
 
-def _on_node(tree: tuple, node: tuple) -> Array:
+def _node_values(tree: tuple, node: tuple) -> Array:
     function, *fixed = tree
     return function(*fixed, *node)
 
@@ -235,7 +235,9 @@ def _tangent(system: System, t: Array, g: Point, p: Array) -> Array:
     return jnp.eye(2 * n) - rows.T @ solve_spd(rows @ rows.T, rows)
 
 
-def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int) -> tuple[State, State]:
+def _last_two(
+    system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int
+) -> tuple[State, State]:
     """Last two nodes of a run."""
 
     def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
@@ -244,26 +246,26 @@ def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps
     return jax.lax.fori_loop(0, n_steps, advance, (state, state))
 
 
-def _turned(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
+def _time_reversed(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
     """Time reversal of the node ``state``, reached from ``before``, with the clock hidden from the system."""
     turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
     xi = system.velocity(system.at(state.g, clock.time(0)), (state.p_plus + state.p_minus) / 2)
     return turned._replace(warm=method.cold(system, clock, turned.k, state.g, xi))
 
 
-def _there_and_back(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
+def _after_reversal(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
     method, other = methods
     start = method.first_node(system, clock, g, xi)
-    there = _leg(system, method, clock, start, 2)
+    there = _last_two(system, method, clock, start, 2)
     back = Clock(clock.t0 + 2 * clock.dt, -clock.dt)
-    again = _leg(system, other, back, _turned(system, other, back, *there), 2)[1]
+    again = _last_two(system, other, back, _time_reversed(system, other, back, *there), 2)[1]
     return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
 
 
 def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
     start = method.first_node(system, clock, g, xi)
-    turned = _turned(system, method, clock, *_leg(system, method, clock, start, n_steps))
-    _, end = _leg(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
+    turned = _time_reversed(system, method, clock, *_last_two(system, method, clock, start, n_steps))
+    _, end = _last_two(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
     return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
 
 
@@ -276,12 +278,12 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
     x, after = system.at(g, clock.time(0)), method.next_node(system, clock, method.first_node(system, clock, g, xi))
     x_after = system.at(after.g, clock.time(1))
     (N, lifts, _), (_, lifts_after, _) = (system.split_forms(at)[1] for at in (x, x_after))
-    kept = normals(system, x)
+    rows = normals(system, x)
 
     def flow(z: Array) -> Array:
         across = N @ z[n:]
         moved = group.compose(g, group.exp(z[:n]))
-        velocity = restored(system, system.at(moved, clock.time(0)), xi + z[n:] - across @ lifts, kept)
+        velocity = restored(system, system.at(moved, clock.time(0)), xi + z[n:] - across @ lifts, rows)
         new = method.next_node(system, clock, method.first_node(system, clock, moved, velocity))
         new_xi = system.velocity(system.at(new.g, clock.time(1)), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), new_xi + across @ lifts_after])

@@ -6,7 +6,8 @@ body are its shape, in its own axes and metres; its ``Pose`` is its position and
 
 from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turned
 from geonh.drawing.momenta import Momenta, momenta
-from geonh.drawing.scene import Moving, NoDrawingError, Scene, scene
+from geonh.drawing.picture import NoDrawingError
+from geonh.drawing.scene import Moving, Scene, scene
 from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, prism, surface
 
 __all__ = [

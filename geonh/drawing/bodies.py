@@ -29,6 +29,8 @@ class Pose(NamedTuple):
     x: Any
 
     def __matmul__(self, other: Pose) -> Pose:
+        if not isinstance(other, Pose):
+            raise TypeError(f"a Pose is composed with another Pose, got {shortly(other)}")
         return Pose(self.R @ other.R, self.R @ other.x + self.x)
 
 

@@ -99,8 +99,8 @@ def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         2: [[(0, 2), (0, 3), (1, 3)], [(0, 2), (1, 3), (1, 2)]],
         3: [[(0, 3), (1, 3), (2, 3)]],
     }
-    found = [corners[n == k][:, triangle] for k, triangles in pairs.items() for triangle in np.array(triangles)]
-    every = np.concatenate(found)  # [f, 3, 2, 3]
+    triangles_of = [corners[n == k][:, triangle] for k, triangles in pairs.items() for triangle in np.array(triangles)]
+    every = np.concatenate(triangles_of)  # [f, 3, 2, 3]
     return every[:, :, 0], every[:, :, 1]
 
 

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import judged
-from geonh.drawing.scene import Picture, chosen_nodes, precise, scene, system_of
+from geonh.drawing.picture import Picture, precise
+from geonh.drawing.scene import chosen_nodes, scene, system_of
 from geonh.engine import mapped
 
 if TYPE_CHECKING:
@@ -73,16 +74,16 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
         As for ``scene``.
     """
     nodes = chosen_nodes(trajectory, nodes)
-    system, seen = system_of(trajectory), scene(trajectory, nodes)
-    solid = [i for i, body in enumerate(seen.bodies) if body.is_solid]
+    system, drawn = system_of(trajectory), scene(trajectory, nodes)
+    solid = [i for i, body in enumerate(drawn.bodies) if body.is_solid]
     zero = np.zeros((len(nodes), 3))
     if not solid:
         return Momenta(zero, zero, zero, zero)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     tree = (system, Picture(system), tuple(solid))
     dR, dx, force = mapped(_moves, tree, (t, g, trajectory.multipliers[nodes]))
-    R = np.stack([seen.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
-    x = np.stack([seen.bodies[i].x for i in solid], axis=1)
+    R = np.stack([drawn.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
+    x = np.stack([drawn.bodies[i].x for i in solid], axis=1)
     turns = np.abs(dR).max(axis=(0, 2, 3, 4)) > 0
     moves = turns | (np.abs(dx).max(axis=(0, 2, 3)) > 0)
     if not np.any(moves):
@@ -103,8 +104,8 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
                 rows = np.concatenate([arm.reshape(n, -1), np.cross(e, R, axisb=2, axisc=2).reshape(n, -1)], axis=1)
             eta = np.einsum("nij,nj->ni", generalised, rows)
             missed = np.linalg.norm(np.einsum("nij,nj->ni", A, eta) - rows, axis=1)
-            found = missed <= TOLERANCE * (1 + np.linalg.norm(rows, axis=1))
-            arrow[:, axis] = np.where(found, np.einsum("ni,ni->n", covector, eta), 0.0)
+            is_consistent = missed <= TOLERANCE * (1 + np.linalg.norm(rows, axis=1))
+            arrow[:, axis] = np.where(is_consistent, np.einsum("ni,ni->n", covector, eta), 0.0)
         arrows.append(arrow)
     return Momenta(about, *arrows)
 

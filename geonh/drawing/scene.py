@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.inspection import inspected
-from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, shortly
-from geonh.drawing.bodies import Body, Pose, planar, shifted
+from geonh.drawing.bodies import Pose
 from geonh.drawing.level import fitted
-from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
-from geonh.engine import interpret, mapped
-from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
-from geonh.groups.product import Product
+from geonh.drawing.picture import NoDrawingError, Picture, precise
+from geonh.drawing.shapes import Part
+from geonh.engine import mapped
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
 """Okabe and Ito's colour-blind safe palette, assigned to bodies in turn."""
-
-
-class NoDrawingError(ValueError):
-    """A system has no drawing, nor one implied by its space; a ValueError."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +101,14 @@ class Scene:
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper corner of the box around all that moves, and surfaces near it, shape=[3] each, metres."""
-        found = [body.path for body in self.traces or self.bodies]
+        points = [body.path for body in self.traces or self.bodies]
         for body in self.bodies:
             corners = _box(body)
             if len(corners) and (body.is_curved or not body.is_ground):
-                found.append(body.points(corners).reshape(-1, 3))
-        if not found:
+                points.append(body.points(corners).reshape(-1, 3))
+        if not points:
             return -np.ones(3), np.ones(3)
-        return np.min([f.min(axis=0) for f in found], axis=0), np.max([f.max(axis=0) for f in found], axis=0)
+        return np.min([f.min(axis=0) for f in points], axis=0), np.max([f.max(axis=0) for f in points], axis=0)
 
     @property
     def is_flat(self) -> bool:
@@ -173,27 +164,31 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
         colour = next(colours) if unpainted else body.colour or "#999999"
         R, x = _in_space(pose, len(nodes), f"draw of {system.name!r}: the pose of body {body.name!r}")
         moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
-    seen = Scene(t, tuple(moving))
-    return Scene(t, tuple(_sized(body, seen) if body.is_ground else body for body in moving))
+    drawn = Scene(t, tuple(moving))
+    return Scene(t, tuple(_sized(body, drawn) if body.is_ground else body for body in moving))
 
 
 def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
     """Validate requested indices of nodes of the trajectory; all of them for None."""
     if nodes is None:
         return np.arange(len(trajectory))
-    found = as_float64(nodes, "nodes")
+    numbers = as_float64(nodes, "nodes")
     N = len(trajectory)
-    if found.ndim != 1 or not len(found) or np.any((found != np.floor(found)) | (found < -N) | (found >= N)):
+    if (
+        numbers.ndim != 1
+        or not len(numbers)
+        or np.any((numbers != np.floor(numbers)) | (numbers < -N) | (numbers >= N))
+    ):
         raise ValueError(f"nodes must be places of nodes, below {N}, got {shortly(nodes)}")
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
-def _sized(body: Moving, seen: Scene) -> Moving:
+def _sized(body: Moving, drawn: Scene) -> Moving:
     """Fit a ground, or a surface, to the extent of the motion on it."""
-    low, high = seen.extent
+    low, high = drawn.extent
     if not body.is_curved:
         return _as_wide(body, low, high)
-    solid = [np.ptp(_box(other), axis=0).max() for other in seen.bodies if other.is_solid]
+    solid = [np.ptp(_box(other), axis=0).max() for other in drawn.bodies if other.is_solid]
     size = max(solid, default=0.2 * np.max(high - low))
     wide = np.maximum(high - low + size, min(np.max(high - low) / 2, 6 * size))
     low, high = (low + high - wide) / 2, (low + high + wide) / 2
@@ -207,69 +202,6 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
     round_table = 1.05 * max(np.hypot(*corner) for corner in itertools.product(*zip(low[:2], high[:2], strict=True)))
     width = 0.6 * np.max(high[:2] - low[:2]) if still else round_table
     return replace(body, parts=tuple(part._mapped(lambda points: width * points).moved(*middle) for part in body.parts))
-
-
-class Picture:
-    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs;
-    ValueError if there is neither.
-    """
-
-    def __init__(self, system: Any):
-        self.name, self.parameters = system.name, jax.tree.map(_number, system.parameters)
-        self.draw = system.draw or _implied(system.group)
-        if self.draw is None:
-            raise NoDrawingError(
-                f"{system.name!r} on {system.group} has no drawing, and its space implies none: System(..., draw=) "
-                "takes a function of (t, g, parameters) that returns bodies; see geonh.drawing"
-            )
-        leaves, structure = jax.tree.flatten(self.parameters)
-        self._key = (system.draw or system.group, structure, tuple(map(_content, leaves)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Picture) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def bodies(self, t: Any, g: Any) -> list[Body]:
-        """Bodies at (t, g)."""
-        try:
-            found = self.draw(t, g, self.parameters)
-        except jax.errors.JAXTypeError:  # reported where it is traced
-            raise
-        except Exception as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"draw of {self.name!r} could not be evaluated: {type(error).__name__}: {error}") from error
-        if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
-            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {shortly(found)}")
-        if len({body.name for body in found}) < len(found):
-            raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
-        return list(found)
-
-    def still(self, t: Any, g: Any) -> list[Body]:
-        """Bodies at (t, g) without their poses: traced, so that no operation is compiled separately."""
-        found: list[Body] = []
-
-        def poses(*node: Any) -> list[Any]:
-            found.extend(self.bodies(*node))
-            return [(tuple(body.at), body.trace) for body in found]
-
-        traced, kept = jax.make_jaxpr(poses, return_shape=True)(t, g)
-        with contextlib.suppress(TypeError):  # single precision is sufficient for drawing
-            inspected(f"draw of {self.name!r}", traced)
-        numbers = jax.tree.unflatten(jax.tree.structure(kept), interpret(traced, jax.tree.leaves((t, g))))
-        for body, (_, trace) in zip(found, numbers, strict=True):
-            body.trace = trace  # as numbers, even if written in jax.numpy
-        return found
-
-
-def _number(leaf: Any) -> Any:
-    return leaf if callable(leaf) else np.asarray(leaf)
-
-
-def _content(leaf: Any) -> Any:
-    """Comparable content of a parameter."""
-    return leaf if callable(leaf) else (leaf.shape, leaf.dtype.str, leaf.tobytes())
 
 
 def system_of(trajectory: Any) -> Any:
@@ -294,8 +226,8 @@ def _in_space(pose: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """R and x of a body at n times, or an error."""
     R, x = map(np.asarray, pose)
     if R.shape != (n, 3, 3) or x.shape != (n, 3) or R.dtype.kind + x.dtype.kind != "ff":
-        told = ", ".join(f"{p} of shape {list(a.shape[1:])} and {a.dtype.name}" for p, a in (("R", R), ("x", x)))
-        raise ValueError(f"{name} must be real, R of shape [3, 3] and x of shape [3], got {told}")
+        details = ", ".join(f"{p} of shape {list(a.shape[1:])} and {a.dtype.name}" for p, a in (("R", R), ("x", x)))
+        raise ValueError(f"{name} must be real, R of shape [3, 3] and x of shape [3], got {details}")
     if not np.all(np.isfinite(R)) or not np.all(np.isfinite(x)):
         raise ValueError(f"{name} is not finite at some g")
     return R.astype(np.float64), x.astype(np.float64)
@@ -305,11 +237,6 @@ def _poses(picture: Picture, node: tuple) -> list[Pose]:
     return [precise(body.at) for body in picture.bodies(*node)]
 
 
-def precise(pose: Pose) -> Pose:
-    """Convert a pose to float64, even if it was created outside of it."""
-    return Pose(*(jnp.asarray(a if is_traced(a) else np.asarray(a, np.float64)) for a in pose))
-
-
 def _box(body: Moving) -> np.ndarray:
     """Corners of the bounding box of a body's parts, in its axes, shape=[8, 3], or none."""
     points = [c for part in body.parts for c in (part.vertices, *part.lines) if len(c)]
@@ -317,44 +244,3 @@ def _box(body: Moving) -> np.ndarray:
         return np.zeros((0, 3))
     every = np.concatenate(points)
     return np.array(list(itertools.product(*zip(every.min(axis=0), every.max(axis=0), strict=True))))
-
-
-def _implied(group: LieGroup) -> Any:
-    """Drawing implied by a group's factors: a wedge for SE(2), axes for a rotation, a ball for a point; or None."""
-    factors = group.factors if isinstance(group, Product) else (group,)
-    single = not isinstance(group, Product)
-    plain = [f.group if isinstance(f, Opposite) else f for f in factors]
-    points = [i for i, f in enumerate(plain) if isinstance(f, Translations) and f.dim in (2, 3)]
-    kinds = (SE2, SE3, SO3)
-    drawn = [i for i, f in enumerate(plain) if isinstance(f, kinds)]
-    if not drawn and not points:
-        return None
-
-    def draw(t: Any, g: Any, p: Any) -> list[Body]:
-        parts = (g,) if single else g
-        found, at = [], points[0] if points and len(drawn) == 1 and isinstance(plain[drawn[0]], SO3) else None
-        for i in drawn:
-            name = str(factors[i]) if len(drawn) == 1 else f"body {i + 1}"
-            if isinstance(plain[i], SE2):
-                theta, x, y = parts[i]
-                found.append(Body(name, WEDGE, at=planar(theta, x, y), trace=[0, 0, 0]))
-            elif isinstance(plain[i], SE3):
-                at_g = Pose(parts[i][:3, :3], parts[i][:3, 3])
-                found.append(Body(name, [BRICK, *axes(0.6)], at=at_g, trace=[0, 0, 0]))
-            else:
-                x = jnp.zeros(3) if at is None else jnp.zeros(3).at[: plain[at].dim].set(parts[at])
-                found.append(Body(name, [BRICK, *axes(0.6)], at=Pose(parts[i], x), trace=[0, 0, 0] if at else None))
-        for i in points:
-            if i != at:
-                place = shifted(*parts[i])
-                found.append(Body(f"point {i + 1}" if len(points) > 1 else "point", DOT, at=place, trace=[0, 0, 0]))
-        if any(isinstance(plain[i], SE2) for i in drawn):
-            found.append(Body("ground", ground()))
-        return found
-
-    return draw
-
-
-WEDGE = prism([[-0.1, -0.1], [0.25, 0.0], [-0.1, 0.1]], 0.05).moved(z=0.025)
-BRICK = cylinder(0.25, 0.1)
-DOT = ball(0.05, 12)

@@ -164,12 +164,12 @@ def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") 
     def points(several: list[np.ndarray]) -> list[np.ndarray]:
         every = np.concatenate(several)
         with float64():
-            found = np.array(in_numpy(jax.vmap(lambda n: evaluated("point", point, n)), every)(every))
-        parts = np.split(found, np.cumsum([len(normals) for normals in several])[:-1])
-        if found.ndim == 2 and not np.all(np.isfinite(found)):
+            values = np.array(in_numpy(jax.vmap(lambda n: evaluated("point", point, n)), every)(every))
+        parts = np.split(values, np.cumsum([len(normals) for normals in several])[:-1])
+        if values.ndim == 2 and not np.all(np.isfinite(values)):
             parts = [_filled(part, normals[:, pole]) for part, normals in zip(parts, several, strict=True)]
-        if found.shape != every.shape or not all(np.all(np.isfinite(part)) for part in parts):
-            raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
+        if values.shape != every.shape or not all(np.all(np.isfinite(part)) for part in parts):
+            raise ValueError(f"point must give finite points of shape [3], got shape {list(values.shape[1:])}")
         return parts
 
     return _round(points, resolution, pole)
@@ -231,14 +231,14 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
     quarter = (4 * i // n) % 2 == 1
     closed = np.append(i, 0)
     spokes = [end[[0, n // 2]] for end in (top, bottom)] + [end[[n // 4, 3 * n // 4]] for end in (top, bottom)]
-    made = _part(
+    solid = _part(
         np.concatenate([top, bottom]),
         np.concatenate([caps, side]),
         dark=np.concatenate([quarter, quarter, np.zeros(2 * n, dtype=bool)]),
         lines=[top[closed], bottom[closed], *spokes],
     )
     order = np.roll([0, 1, 2], _axis(axis) - 2)
-    return made._mapped(lambda points: points[:, order])
+    return solid._mapped(lambda points: points[:, order])
 
 
 @judged
@@ -291,10 +291,10 @@ def line(points: Any) -> Part:
     ValueError
         If ``points`` have another shape.
     """
-    found = as_float64(points, "points")
-    if found.ndim != 2 or found.shape[1] not in (2, 3) or len(found) < 2:
-        raise ValueError(f"points must be at least two, shape [k, 2] or [k, 3], got shape {list(found.shape)}")
-    spatial = found if found.shape[1] == 3 else np.column_stack([found, np.zeros(len(found))])
+    vertices = as_float64(points, "points")
+    if vertices.ndim != 2 or vertices.shape[1] not in (2, 3) or len(vertices) < 2:
+        raise ValueError(f"points must be at least two, shape [k, 2] or [k, 3], got shape {list(vertices.shape)}")
+    spatial = vertices if vertices.shape[1] == 3 else np.column_stack([vertices, np.zeros(len(vertices))])
     return _part(np.zeros((0, 3)), np.zeros((0, 3), dtype=int), lines=[spatial])
 
 
@@ -379,10 +379,10 @@ def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _positive(what: str, names: str, *sizes: float) -> np.ndarray:
-    found = np.array(sizes, dtype=np.float64)
-    if not (np.all(np.isfinite(found)) and np.all(found > 0)):
+    numbers = np.array(sizes, dtype=np.float64)
+    if not (np.all(np.isfinite(numbers)) and np.all(numbers > 0)):
         raise ValueError(f"{names} of a {what} must be positive, in metres, got {', '.join(map(str, sizes))}")
-    return found
+    return numbers
 
 
 def _axis(axis: str) -> int:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Array]) -> Callable[[Any], Any]:
-    """Wrap ``step`` so that derivatives, also of its captured variables, are zero where it is not ``well``.
+def attempted(step: Callable[[Any], Any], example: Any, succeeded: Callable[[Any], Array]) -> Callable[[Any], Any]:
+    """Wrap ``step`` so that derivatives, also of its captured variables, are zero where it is not ``succeeded``.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Ar
         State to state, traceable.
     example : pytree of arrays
         A state; its structure and types are those of the result.
-    well : callable
+    succeeded : callable
         Predicate of the new state: true if the step succeeded, a boolean scalar.
     """
     structure = jax.tree.structure(example)
@@ -38,12 +38,12 @@ def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Ar
     @guarded.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple:
         new, push = jax.linearize(run, *primals)
-        happened = well(jax.tree.unflatten(structure, new))
-        return new, push(*jax.tree.map(lambda t: _chosen(happened, t), tangents))
+        success = succeeded(jax.tree.unflatten(structure, new))
+        return new, push(*jax.tree.map(lambda t: _tangent_of_success(success, t), tangents))
 
     return lambda state: jax.tree.unflatten(structure, guarded(closed.consts, jax.tree.leaves(state)))
 
 
-def _chosen(happened: Array, tangent: Any) -> Any:
+def _tangent_of_success(success: Array, tangent: Any) -> Any:
     """Tangent if the step succeeded, else zero; integers have none."""
-    return tangent if tangent.dtype == jax.dtypes.float0 else jnp.where(happened, tangent, jnp.zeros_like(tangent))
+    return tangent if tangent.dtype == jax.dtypes.float0 else jnp.where(success, tangent, jnp.zeros_like(tangent))

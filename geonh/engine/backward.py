@@ -10,14 +10,14 @@ import jax
 import numpy as np
 
 from geonh.engine.forward import BatchLoop, Run, numbers
-from geonh.engine.operations import Operands, Part, chosen
-from geonh.engine.steps import SAME, Backwards, BackwardStep, Block, Cotangents, Plan, near_row
+from geonh.engine.operations import Operands, Transformed, active_values
+from geonh.engine.steps import SAME, Backwards, BackwardStep, Block, Cotangents, Plan, driven_row
 
 BLOCK, OF_MANY = 1024, 512
 """Number of steps whose cotangents are computed in one call, for a single member and for each of a batch."""
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """Consecutive steps, at most a block, with a batch axis.
 
     Attributes
@@ -45,18 +45,18 @@ class Stretch(NamedTuple):
 class BackwardRun(Run):
     """Native code of the cotangents of the arrays and of x, from those of the nodes."""
 
-    def __init__(self, plan: Plan, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
+    def __init__(self, plan: Plan, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> None:
         super().__init__(plan, part, operands, batched)
         self.block = OF_MANY if self.many else BLOCK
-        active = chosen(self.given.arrays, part.active)
-        self.near = [numbers(2, *x.shape[1:]) for x in active[-1:]] if plan.driven and part.active[-1] else []
-        self.summed = active[: len(active) - len(self.near)]
+        active = active_values(self.given.arrays, part.active)
+        self.node_rows = [numbers(2, *x.shape[1:]) for x in active[-1:]] if plan.driven and part.active[-1] else []
+        self.summed = active[: len(active) - len(self.node_rows)]
         node, warm, number = self.state
         path, known = numbers(self.block + 1, plan.size), numbers(self.block, plan.warm)
         given = Backwards(self.given.arrays, Block(path, path, known, number))
         varies = [*self.batched.arrays, *Block(nodes=True, entering=True, known=True, begin=False)]
-        state = Cotangents(number, node, self.summed, warm, self.near)
-        self.pulled = BatchLoop(BackwardStep(plan.one_step, part.active), near_row, given, varies, state, self.many)
+        state = Cotangents(number, node, self.summed, warm, self.node_rows)
+        self.pulled = BatchLoop(BackwardStep(plan.one_step, part.active), driven_row, given, varies, state, self.many)
 
     @property
     def is_native(self) -> bool:
@@ -65,34 +65,36 @@ class BackwardRun(Run):
     def results(self, given: Operands) -> list[np.ndarray]:
         arrays, n = given.arrays, len(given.x)
         zeros = partial(jax.tree.map, lambda a: np.zeros((n, *a.shape)))
-        found = Cotangents(np.zeros(n, np.int64), *zeros((self.state.node, self.summed, self.state.warm, self.near)))
-        driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.near]
-        for stretch in self._backwards(arrays, given.y, given.y_bar):
-            good = np.count_nonzero(stretch.nodes[:, 1:, -1] == 0, axis=1)  # after a failure there are none
-            for i in np.flatnonzero(good < stretch.n_steps):
-                found.node[i] += stretch.entering[i, good[i] + 1 :, :-1].sum(axis=0)
+        cotangents = Cotangents(
+            np.zeros(n, np.int64), *zeros((self.state.node, self.summed, self.state.warm, self.node_rows))
+        )
+        driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.node_rows]
+        for segment in self._backwards(arrays, given.y, given.y_bar):
+            good = np.count_nonzero(segment.nodes[:, 1:, -1] == 0, axis=1)  # after a failure there are none
+            for i in np.flatnonzero(good < segment.n_steps):
+                cotangents.node[i] += segment.entering[i, good[i] + 1 :, :-1].sum(axis=0)
             if good.max() > 0:
-                rows, found = self._pulled(arrays, stretch, found, good)
+                rows, cotangents = self._pulled(arrays, segment, cotangents, good)
                 for total in driven:
-                    self._add_rows(total, rows, stretch.number, good)
-        first = given.y_bar[:, 0] + np.append(found.node, np.zeros((n, 1)), axis=1)
+                    self._add_rows(total, rows, segment.number, good)
+        first = given.y_bar[:, 0] + np.append(cotangents.node, np.zeros((n, 1)), axis=1)
         *more, x_bar = self.at_node_0(given._replace(y=given.y[:, 0], y_bar=first))
-        for total, extra in zip([*found.arrays, *(rows[:, :2] for rows in driven)], more, strict=True):
+        for total, extra in zip([*cotangents.arrays, *(rows[:, :2] for rows in driven)], more, strict=True):
             total += extra
-        return [*found.arrays, *driven, x_bar]
+        return [*cotangents.arrays, *driven, x_bar]
 
     def _pulled(
-        self, arrays: list, stretch: Stretch, after: Cotangents, good: np.ndarray
+        self, arrays: list, segment: Segment, after: Cotangents, good: np.ndarray
     ) -> tuple[np.ndarray, Cotangents]:
         """Cotangents before a stretch from those after it, through its first ``good`` steps, and the rows of these."""
         most, n = int(good.max()), len(good)
         known = np.zeros((n, self.block, self.plan.warm))
-        stride, state = 1 if self.near else most, after._replace(i=good - 1)
-        block = Block(self._padded(stretch.nodes), self._padded(stretch.entering), known, stretch.number)
+        stride, state = 1 if self.node_rows else most, after._replace(i=good - 1)
+        block = Block(self._padded(segment.nodes), self._padded(segment.entering), known, segment.number)
         rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
         if np.isnan(reached.state.node).any():  # some step converged to another solution than in the run
-            start, steps = stretch.nodes[:, 0], stretch.n_steps
-            known[:, :steps] = self.warm_starts(arrays, start, stretch.number, steps, 1, stretch.warm_start())[
+            start, steps = segment.nodes[:, 0], segment.n_steps
+            known[:, :steps] = self.warm_starts(arrays, start, segment.number, steps, 1, segment.warm_start())[
                 :, :steps
             ]
             rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
@@ -101,7 +103,7 @@ class BackwardRun(Run):
     def _add_rows(self, total: np.ndarray, rows: np.ndarray, number: int, good: np.ndarray) -> None:
         """Add the cotangents of the two rows of nodes that each step from ``number`` on was given, the last first."""
         for i, count in enumerate(good):
-            pairs = rows[i, :count].reshape(count, *self.near[0].shape)[::-1]
+            pairs = rows[i, :count].reshape(count, *self.node_rows[0].shape)[::-1]
             for side in (0, 1):
                 total[i, number + side : number + side + count] += pairs[:, side]
 
@@ -109,19 +111,21 @@ class BackwardRun(Run):
         """Number of rows of the last array."""
         return arrays[-1].shape[self.has_batch(arrays[-1])]
 
-    def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[Stretch]:
+    def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[Segment]:
         """Stretches of the run, from the last backwards."""
         n_nodes, stride = self.plan.n_nodes, self.plan.stride
         every = stride if stride > 1 else self.block
         known = cache(lambda: self.warm_starts(arrays, y[:, 0], 0, n_nodes * stride // every, every))
         for begin in reversed(range(0, n_nodes, self.block)) if stride == 1 else ():
             here = slice(begin, min(begin + self.block, n_nodes) + 1)
-            yield Stretch(begin, y[:, here], y_bar[:, here], partial(_at, known, begin // every))
+            yield Segment(begin, y[:, here], y_bar[:, here], partial(_warm_start, known, begin // every))
         for i in reversed(range(n_nodes)) if stride > 1 else ():
             ends = y[:, i], y[:, i + 1]
-            yield from self._within(arrays, *ends, i * stride, stride, y_bar[:, i + 1], partial(_at, known, i))
+            yield from self._recomputed(
+                arrays, *ends, i * stride, stride, y_bar[:, i + 1], partial(_warm_start, known, i)
+            )
 
-    def _within(
+    def _recomputed(
         self,
         arrays: list,
         x: np.ndarray,
@@ -130,7 +134,7 @@ class BackwardRun(Run):
         n_steps: int,
         last: np.ndarray,
         warm_start: Callable[[], np.ndarray],
-    ) -> Iterator[Stretch]:
+    ) -> Iterator[Segment]:
         """Stretches of recomputed steps from x to a later node, with a cotangent entering after the last."""
         if n_steps <= self.block:
             y = self.nodes(arrays, x, number, n_steps, 1)
@@ -138,7 +142,7 @@ class BackwardRun(Run):
                 y = self.nodes(arrays, x, number, n_steps, 1, warm_start())
             y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
-            yield Stretch(number, y, y_bar, warm_start)
+            yield Segment(number, y, y_bar, warm_start)
             return
         stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
@@ -147,14 +151,14 @@ class BackwardRun(Run):
         parts = [*((i, stride, path[:, i + 1]) for i in range(n_nodes)), (n_nodes, n_steps - n_nodes * stride, after)]
         for i, steps, end in reversed(parts):
             entering = last if i == n_nodes else np.zeros_like(last)
-            here = partial(_at, known, i)
-            yield from self._within(arrays, path[:, i], end, number + i * stride, steps, entering, here)
+            here = partial(_warm_start, known, i)
+            yield from self._recomputed(arrays, path[:, i], end, number + i * stride, steps, entering, here)
 
     @staticmethod
     def _same(node: np.ndarray, other: np.ndarray) -> bool:
         """True if all members are at the same nodes with the same status; after a failure, at the last good one."""
-        near = SAME * (1 + np.abs(other[:, :-1]).max(axis=1, initial=0.0, keepdims=True))
-        alike = np.abs(node[:, :-1] - other[:, :-1]) <= near
+        node_rows = SAME * (1 + np.abs(other[:, :-1]).max(axis=1, initial=0.0, keepdims=True))
+        alike = np.abs(node[:, :-1] - other[:, :-1]) <= node_rows
         return bool(np.all(alike) and np.array_equal(node[:, -1], other[:, -1]))
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
@@ -166,6 +170,6 @@ class BackwardRun(Run):
         return padded
 
 
-def _at(known: Callable[[], np.ndarray], i: int) -> np.ndarray:
+def _warm_start(known: Callable[[], np.ndarray], i: int) -> np.ndarray:
     """Warm-start vector of a run at the i-th of some nodes."""
     return known()[:, i]

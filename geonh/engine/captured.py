@@ -21,79 +21,79 @@ SMALL = 64
 """Maximum size of an array that is identified by its values."""
 LARGE = 10_000
 """Maximum size of a NumPy array that is identified by a digest; larger ones are identified by object identity."""
-LISTED = 500
+VISITED = 500
 """Maximum number of functions, objects and entries of lists and dicts that one inspection visits."""
 
 
-def around(tree: Any) -> tuple:
+def captured_variables(tree: Any) -> tuple:
     """Captured variables of the functions among the leaves, from closures, modules and objects there; hashable.
 
     They are numbers, strings, arrays, lists and dicts of them, attributes, and captured variables of other functions,
     but not globals of libraries. A trace holds them as constants; if they have changed, the function is traced again.
     """
-    return tuple(_around(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
+    return tuple(_captured_variables(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
 
 
-def _around(function: Any) -> Any:
-    if _known.seen is None:
-        return _Look().at(function)
-    if id(function) not in _known.seen:
-        _known.seen[id(function)] = function, _Look().at(function)
-    return _known.seen[id(function)][1]
+def _captured_variables(function: Any) -> Any:
+    if _cache.keys is None:
+        return _Inspection().key(function)
+    if id(function) not in _cache.keys:
+        _cache.keys[id(function)] = function, _Inspection().key(function)
+    return _cache.keys[id(function)][1]
 
 
-class _Known(threading.local):
+class _Cache(threading.local):
     """Thread-local cache of captured variables, by function id, with the functions."""
 
-    seen: dict[int, tuple[Any, Any]] | None = None
+    keys: dict[int, tuple[Any, Any]] | None = None
 
 
-_known = _Known()
+_cache = _Cache()
 
 
 @contextlib.contextmanager
-def looked_at_once() -> Iterator[None]:
+def inspected_once() -> Iterator[None]:
     """Context (such as the trace of a program) in which a function is inspected once, even if its captures change."""
-    outermost = _known.seen is None
-    _known.seen = {} if outermost else _known.seen
+    outermost = _cache.keys is None
+    _cache.keys = {} if outermost else _cache.keys
     try:
         yield
     finally:
-        _known.seen = None if outermost else _known.seen
+        _cache.keys = None if outermost else _cache.keys
 
 
-class _Only:
+class _ByIdentity:
     """Wrapper of an object that compares by identity."""
 
-    def __init__(self, whole: Any) -> None:
-        self.whole = whole
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
 
     def __hash__(self) -> int:
-        return id(self.whole)
+        return id(self.wrapped)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Only) and self.whole is other.whole
+        return isinstance(other, _ByIdentity) and self.wrapped is other.wrapped
 
 
-class _Look:
+class _Inspection:
     """Inspection of the variables that a function captures; visits each object once."""
 
     def __init__(self) -> None:
-        self.left = LISTED
-        self.done: dict[Any, tuple[int, Any]] = {}
+        self.remaining = VISITED
+        self.visited: dict[Any, tuple[int, Any]] = {}
         self.written: frozenset[str] = frozenset()
         """Attributes that the functions set themselves, such as counters."""
         self.classes = 0
         """Nesting depth in classes, whose methods are not all called."""
 
-    def at(self, x: Any, names: tuple[str, ...] = ()) -> Any:
+    def key(self, x: Any, names: tuple[str, ...] = ()) -> Any:
         """Hashable key of ``x``, for a module of the attributes of those names; else its object identity."""
         try:
-            return self._at(x, names)
+            return self._key(x, names)
         except Exception:  # objects that cannot be inspected
-            return _Only(x)
+            return _ByIdentity(x)
 
-    def _at(self, x: Any, names: tuple[str, ...]) -> Any:
+    def _key(self, x: Any, names: tuple[str, ...]) -> Any:
         kind = type(x)
         if kind is float:
             return kind, x.hex()
@@ -102,96 +102,100 @@ class _Look:
         if isinstance(x, np.generic):
             return x.dtype.str, x.tobytes()
         if isinstance(x, np.ndarray | jax.Array):
-            return _seen_in_array(x)
+            return _array_key(x)
         mark = id(x), names * isinstance(x, ModuleType)
-        if mark in self.done:
-            return self.done[mark][0]
-        self.done[mark] = len(self.done), x
-        self.left -= 1
-        if self.left < 0:
-            return _Only(x)
+        if mark in self.visited:
+            return self.visited[mark][0]
+        self.visited[mark] = len(self.visited), x
+        self.remaining -= 1
+        if self.remaining < 0:
+            return _ByIdentity(x)
         if isinstance(x, ModuleType):
             return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)}, names)
         if isinstance(x, FunctionType):
-            return x.__code__, self._read_by(x), self._items(vars(x))
+            return x.__code__, self._captured_by(x), self._items(vars(x))
         if isinstance(x, MethodType):
-            return self.at(x.__func__), self.at(x.__self__)
+            return self.key(x.__func__), self.key(x.__self__)
         if isinstance(x, staticmethod | classmethod):
-            return self.at(x.__func__)
+            return self.key(x.__func__)
         if isinstance(x, property):
-            return self.at(x.fget)
+            return self.key(x.fget)
         if isinstance(x, functools.partial):
-            return tuple(map(self.at, (x.func, x.args, x.keywords)))
+            return tuple(map(self.key, (x.func, x.args, x.keywords)))
         if isinstance(x, tuple | list):
-            return (kind, *map(self.at, x)) if self._may_list(x) else _Only(x)
+            return (kind, *map(self.key, x)) if self._may_visit(x) else _ByIdentity(x)
         if isinstance(x, dict | MappingProxyType):
-            return (kind, *map(self.at, x), *map(self.at, x.values())) if self._may_list(x) else _Only(x)
-        return self._in_object(x)
+            return (kind, *map(self.key, x), *map(self.key, x.values())) if self._may_visit(x) else _ByIdentity(x)
+        return self._object_key(x)
 
-    def _may_list(self, x: Any) -> bool:
-        self.left -= len(x)
-        return self.left >= 0
+    def _may_visit(self, x: Any) -> bool:
+        self.remaining -= len(x)
+        return self.remaining >= 0
 
-    def _items(self, found: dict[str, Any], names: tuple[str, ...] = ()) -> tuple:
-        return tuple((name, self.at(value, names)) for name, value in found.items() if name not in self.written)
+    def _items(self, variables: dict[str, Any], names: tuple[str, ...] = ()) -> tuple:
+        return tuple((name, self.key(value, names)) for name, value in variables.items() if name not in self.written)
 
-    def _in_object(self, x: Any) -> Any:
+    def _object_key(self, x: Any) -> Any:
         """Attributes and class of an object that is not a library's; for wrappers, the wrapped function."""
         if isinstance(x, type):
-            return self._in_class(x)
+            return self._class_key(x)
         if _is_fixed(type(x).__module__) and not isinstance(x, SimpleNamespace | argparse.Namespace):
             inside = getattr(x, "__wrapped__", getattr(x, "fun", None)) if callable(x) else None
-            return _Only(x) if inside is None else self.at(inside)
+            return _ByIdentity(x) if inside is None else self.key(inside)
         call = getattr(type(x), "__call__", None)  # noqa: B004
-        if isinstance(call, FunctionType) and len(self.done) == 1:
+        if isinstance(call, FunctionType) and len(self.visited) == 1:
             self.written |= _names(call.__code__).set_attributes
         declared = (getattr(one, "__slots__", ()) for one in type(x).__mro__)
         slots = [n for names in declared for n in ((names,) if isinstance(names, str) else names) if hasattr(x, n)]
-        found = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
-        return self.at(type(x)), self._items(found) if found else _Only(x)
+        attributes = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
+        return self.key(type(x)), self._items(attributes) if attributes else _ByIdentity(x)
 
-    def _in_class(self, x: type) -> Any:
-        own = [] if _is_fixed(x.__module__) else [one for one in x.__mro__ if not _is_fixed(one.__module__)]
+    def _class_key(self, x: type) -> Any:
+        classes = [] if _is_fixed(x.__module__) else [one for one in x.__mro__ if not _is_fixed(one.__module__)]
         written, self.written = self.written, frozenset()  # other code may set what methods set
-        kept = [{n: y for n, y in vars(one).items() if n[:2] != "__" or isinstance(y, FunctionType)} for one in own]
+        members = [
+            {n: y for n, y in vars(one).items() if n[:2] != "__" or isinstance(y, FunctionType)} for one in classes
+        ]
         self.classes += 1
-        found = tuple(map(self._items, kept))
+        contents = tuple(map(self._items, members))
         self.classes -= 1
         self.written = written
-        return found or _Only(x)
+        return contents or _ByIdentity(x)
 
-    def _read_by(self, function: FunctionType) -> tuple:
+    def _captured_by(self, function: FunctionType) -> tuple:
         """Variables that a function captures and does not assign: from its module, its closure and its defaults."""
         code, module = function.__code__, function.__globals__
         names = _names(code)
-        fixed = _is_fixed(function.__module__, installed=len(self.done) > 1)  # except for the user's own function
-        found = {} if fixed else {name: module[name] for name in names.all if name in module}
+        fixed = _is_fixed(function.__module__, installed=len(self.visited) > 1)  # except for the user's own function
+        captured = {} if fixed else {name: module[name] for name in names.all if name in module}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # empty cell
-                found[name] = cell.cell_contents
+                captured[name] = cell.cell_contents
         if not self.classes:
             self.written |= names.set_attributes
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-        found |= {f"({i})": x for i, x in enumerate(defaults)}
-        return tuple((name, self.at(x, names.all)) for name, x in found.items() if name not in names.set_outside)
+        captured |= {f"({i})": x for i, x in enumerate(defaults)}
+        return tuple((name, self.key(x, names.all)) for name, x in captured.items() if name not in names.set_outside)
 
 
-def _seen_in_array(x: Any) -> Any:
+def _array_key(x: Any) -> Any:
     if isinstance(x, jax.core.Tracer):
         return None
     if getattr(x.dtype, "hasobject", True):  # JAX arrays have other types, such as keys, but no objects
-        return _Only(x)
+        return _ByIdentity(x)
     if x.size <= SMALL:
         return x.shape, x.dtype.str, np.asarray(x).tobytes()
-    return (x.shape, x.dtype.str, hash(x.tobytes())) if isinstance(x, np.ndarray) and x.size <= LARGE else _Only(x)
+    if isinstance(x, np.ndarray) and x.size <= LARGE:
+        return x.shape, x.dtype.str, hash(x.tobytes())
+    return _ByIdentity(x)
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_fixed(module: str | None, installed: bool = True) -> bool:
     """True for modules that do not change: geonh's, Python's, or (optionally) ``installed`` ones."""
     package = (module or "").split(".")[0]
-    found = sys.modules.get(package)
-    path = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None)
+    imported = sys.modules.get(package)
+    path = getattr(imported, "__file__", None) or next(iter(getattr(imported, "__path__", ())), None)
     if package == "__main__" or package not in sys.modules:
         return False
     if package == __name__.split(".")[0]:

@@ -23,13 +23,13 @@ from jax import Array, lax
 
 from geonh.arguments.precision import float64
 from geonh.engine import native
-from geonh.engine.captured import around
+from geonh.engine.captured import captured_variables
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.interrupts import interruptible
-from geonh.engine.native.drivers import Pace, Reached
+from geonh.engine.native.drivers import CallSize, Reached
 
 _log = logging.getLogger("geonh")
-_ASKED: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+_ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 PROGRAMS = 128
 """Maximum number of programs kept in memory."""
 PIECE = 1000
@@ -67,15 +67,15 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
 
 def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
-    found = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
-    return jax.tree.map(lambda a: a[0], found)
+    values = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
+    return jax.tree.map(lambda a: a[0], values)
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
     arrays, static = hashable_partition(tree, is_array)
-    made = map_of(Bound.to(function, static), types(arrays), types(node))
-    return lambda nodes: made.run(arrays, nodes)
+    program = map_of(Bound.to(function, static), types(arrays), types(node))
+    return lambda nodes: program.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
@@ -94,10 +94,10 @@ class Stepping:
 
     def is_new(self) -> bool:
         """True for the first call of the loop with these arguments."""
-        asked = _ASKED.setdefault(self._loop, set())
+        earlier = _ARGUMENTS_SEEN.setdefault(self._loop, set())
         values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
-        is_new = values not in asked
-        asked.add(values)
+        is_new = values not in earlier
+        earlier.add(values)
         return is_new
 
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
@@ -147,25 +147,25 @@ class BatchStepping:
 
         Rows of a member after its last good step are undefined.
         """
-        found = self._together if isinstance(self._loop, native.Lanes) else self._in_turn
-        return found(members, states, n_nodes, stride, threads)
+        run = self._in_lanes if isinstance(self._loop, native.Lanes) else self._one_by_one
+        return run(members, states, n_nodes, stride, threads)
 
-    def _of(self, members: Any) -> Any:
+    def _members(self, members: Any) -> Any:
         leaves = [a[members] if varies else a for a, varies in zip(self._leaves, self._varies, strict=True)]
         return jax.tree.unflatten(self._structure, leaves)
 
-    def _together(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
+    def _in_lanes(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
         buffer = self._loop.buffer(len(members), n_nodes)
-        done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
+        done = self._loop.run(self._members(members), states, n_nodes, stride, buffer, threads=threads)
         blocks, *shape, lanes = buffer.shape
         rows = np.moveaxis(buffer, -1, 1).reshape(blocks * lanes, *shape)[: len(members)]
         return rows, Reached(done.state, done.status, done.n_steps // stride)
 
-    def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
+    def _one_by_one(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
         rows, ends = np.empty((len(members), n_nodes, self.width)), []
         for i, member in enumerate(members):
             state = jax.tree.map(lambda a, i=i: a[i], states)
-            ends.append(list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1])
+            ends.append(list(self._loop.pieces(self._members(member), state, n_nodes, stride, rows[i]))[-1])
         return rows, Reached(*jax.tree.map(lambda *ends: np.stack(ends), *ends))
 
 
@@ -195,12 +195,12 @@ class Bound:
 
     function: Callable
     static: Any
-    around: tuple
+    captured: tuple
     """Captured variables of the functions in ``static``."""
 
     @classmethod
     def to(cls, function: Callable, static: Any) -> Bound:
-        return cls(function, static, around(static))
+        return cls(function, static, captured_variables(static))
 
     def __call__(self, arrays: Any, node: Any) -> Any:
         return self.function(hashable_combine(arrays, self.static), node)
@@ -209,14 +209,16 @@ class Bound:
 @functools.lru_cache(maxsize=PROGRAMS)
 def map_of(function: Callable, arrays: Types, node: Types) -> Any:
     """Compiled map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
-    return _native_or(function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
+    return _native_or_xla(
+        function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function)
+    )
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def loop_of(step: Callable, row: Callable, arrays: Types, state: Types) -> Any:
     """Compiled loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
     examples = example(arrays), example(state)
-    return _native_or(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
+    return _native_or_xla(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
@@ -230,23 +232,23 @@ def lanes_of(step: Callable, row: Callable, arrays: Types, state: Types, varies:
         return None
 
 
-def _native_or(function: Callable, make: Callable, otherwise: Callable) -> Any:
+def _native_or_xla(function: Callable, make: Callable, otherwise: Callable) -> Any:
     if not native.available():
         warnings.warn("geonh has no native engine here (llvmlite is missing): XLA runs it", EngineWarning, stacklevel=5)
         return otherwise()
     try:
         began = time.perf_counter()
-        made = make()
+        program = make()
         _log.debug("program of %s written and compiled in %.3f s", _name(function), time.perf_counter() - began)
-        return made
+        return program
     except native.NotLowered as reason:
         warnings.warn(f"the native engine has no code for {reason}: XLA runs it, slower", EngineWarning, stacklevel=5)
         return otherwise()
 
 
 def _name(function: Callable) -> str:
-    found = getattr(function, "function", function)
-    return str(getattr(found, "__qualname__", type(found).__name__))
+    inner = getattr(function, "function", function)
+    return str(getattr(inner, "__qualname__", type(inner).__name__))
 
 
 class _XlaMap:
@@ -259,7 +261,7 @@ class _XlaMap:
         return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
 
-class _Carry(NamedTuple):
+class _LoopState(NamedTuple):
     """Carry of an XLA loop: number of steps or rows so far, last good state, status, and rows."""
 
     i: Array
@@ -276,42 +278,42 @@ class _XlaLoop:
             self.width = int(jax.eval_shape(row, arrays, state).shape[0])
 
         def advance(arrays: Any, state: Any, n_steps: Array) -> tuple[Any, Array]:
-            def body(now: _Carry) -> _Carry:
+            def body(now: _LoopState) -> _LoopState:
                 new, status = step(arrays, now.state)
                 state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, now.state)
-                return _Carry(now.i + 1, state, status)
+                return _LoopState(now.i + 1, state, status)
 
-            begin = _Carry(jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
+            begin = _LoopState(jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
             end = lax.while_loop(lambda now: (now.i < n_steps) & (now.status == 0), body, begin)
             return end.state, end.status
 
-        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> _Carry:
-            def body(now: _Carry) -> _Carry:
+        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> _LoopState:
+            def body(now: _LoopState) -> _LoopState:
                 state, status = advance(arrays, now.state, jnp.asarray(1))
                 saved = lax.dynamic_update_slice(now.rows, row(arrays, state)[None], (now.i, jnp.zeros_like(now.i)))
-                return _Carry(now.i + (status == 0), state, status, jnp.where(status == 0, saved, now.rows))
+                return _LoopState(now.i + (status == 0), state, status, jnp.where(status == 0, saved, now.rows))
 
-            begin = _Carry(jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
+            begin = _LoopState(jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
             return lax.while_loop(lambda now: (now.i < n_nodes) & (now.status == 0), body, begin)
 
         self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
 
     def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
-        """As ``native.Loop.pieces``."""
+        """XLA counterpart of ``native.Loop.pieces``."""
         saved = since = 0  # rows, and steps since the last one
-        status, pace = 0, Pace()
+        status, pace = 0, CallSize()
         while saved < n_nodes and status == 0:
             pace.begin()
             if stride == 1:
                 empty = np.zeros((PIECE, self.width))
                 wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
-                done = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
+                done = _by_xla(self._chunk, arrays, state, wanted, empty, if_recorded=True)
                 steps, state, status = int(done.i), done.state, done.status
                 buffer[saved : saved + steps] = done.rows[:steps]
                 saved += steps
             else:
                 steps = min(stride - since, pace.amount)
-                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_noted=True)
+                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_recorded=True)
                 since += steps
                 if status == 0 and since == stride:
                     buffer[saved] = _by_xla(self._row, arrays, state)
@@ -320,11 +322,11 @@ class _XlaLoop:
             yield Reached(state, int(status), saved)
 
 
-def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:
+def _by_xla(function: Callable, *arguments: Any, if_recorded: bool = False) -> Any:
     """Result of a JAX function, as NumPy arrays; Ctrl-C interrupts its compilation and its run."""
 
     def call() -> Any:
         with float64():
             return jax.tree.map(np.asarray, function(*arguments))
 
-    return interruptible(call, if_noted=if_noted)
+    return interruptible(call, if_recorded=if_recorded)

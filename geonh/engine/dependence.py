@@ -11,7 +11,7 @@ import jax
 from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
 from geonh.engine.internals import dce_jaxpr
 
-ABSENT, AFFINE, OTHERWISE = 0, 1, 2
+ABSENT, AFFINE, NONLINEAR = 0, 1, 2
 """Degree of the dependence on the variable: none, affine, or other."""
 
 LINEAR = frozenset(
@@ -25,7 +25,7 @@ LINEAR = frozenset(
 """Primitives jointly linear in all their real arguments; other arguments are indices or conditions."""
 BILINEAR = {"mul", "dot_general"}
 """Primitives linear in each of two arguments."""
-SOLVES = {"triangular_solve"}
+LINEAR_SOLUTIONS = {"triangular_solve"}
 """Primitives that solve linear systems (A, b)."""
 
 
@@ -46,45 +46,45 @@ def is_affine(function: Callable, at: Any, *others: Any) -> bool:
     """
     closed = jax.make_jaxpr(function)(at, *others)
     n = len(jax.tree.leaves(at))
-    return max(degrees(closed, [AFFINE] * n + [ABSENT] * (len(closed.in_avals) - n)), default=ABSENT) < OTHERWISE
+    return max(degrees(closed, [AFFINE] * n + [ABSENT] * (len(closed.in_avals) - n)), default=ABSENT) < NONLINEAR
 
 
-def degrees(jaxpr: Any, inputs: Sequence[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
+def degrees(jaxpr: Any, inputs: Sequence[int], cache: dict[tuple, list[int]] | None = None) -> list[int]:
     """Degrees of the outputs of a jaxpr in the variable, from those of its inputs."""
-    seen = {} if seen is None else seen
+    cache = {} if cache is None else cache
     key = (id(getattr(jaxpr, "jaxpr", jaxpr)), *inputs)
-    if key not in seen:
-        rule = functools.partial(_of_outputs, seen)
-        seen[key] = evaluate(jaxpr, inputs, rule, lambda _: ABSENT)
-    return seen[key]
+    if key not in cache:
+        rule = functools.partial(_output_degrees, cache)
+        cache[key] = evaluate(jaxpr, inputs, rule, lambda _: ABSENT)
+    return cache[key]
 
 
-def _of_outputs(seen: dict[tuple, list[int]], eqn: Any, before: list[int]) -> list[int]:
+def _output_degrees(cache: dict[tuple, list[int]], eqn: Any, inputs: list[int]) -> list[int]:
     name, n = eqn.primitive.name, len(eqn.outvars)
-    if name == "stop_gradient" or not any(before):
+    if name == "stop_gradient" or not any(inputs):
         return [ABSENT] * n
     if name in CALLS:
-        return degrees(called_jaxpr(eqn.params), before, seen)
+        return degrees(called_jaxpr(eqn.params), inputs, cache)
     if name == "scan":
-        return degrees_of_loop(eqn, before, seen)
-    if name == "cond" and not before[0]:
-        ways = [degrees(branch, before[1:], seen) for branch in eqn.params["branches"]]
+        return degrees_of_loop(eqn, inputs, cache)
+    if name == "cond" and not inputs[0]:
+        ways = [degrees(branch, inputs[1:], cache) for branch in eqn.params["branches"]]
         return [max(way) for way in zip(*ways, strict=True)]
     linear = (
-        (name in LINEAR and not any(d for d, var in zip(before, eqn.invars, strict=True) if not _is_real(var)))
-        or (name in BILINEAR and not all(before))
-        or (name in SOLVES and not before[0])
-        or (name == "div" and not before[1])
+        (name in LINEAR and not any(d for d, var in zip(inputs, eqn.invars, strict=True) if not _is_real(var)))
+        or (name in BILINEAR and not all(inputs))
+        or (name in LINEAR_SOLUTIONS and not inputs[0])
+        or (name == "div" and not inputs[1])
     )
-    return [max(before) if linear and _is_real(var) else OTHERWISE for var in eqn.outvars]
+    return [max(inputs) if linear and _is_real(var) else NONLINEAR for var in eqn.outvars]
 
 
-def degrees_of_loop(eqn: Any, before: list[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
+def degrees_of_loop(eqn: Any, before: list[int], cache: dict[tuple, list[int]] | None = None) -> list[int]:
     """Degrees of the results of a loop of known length in the variable, from those of its arguments."""
-    seen = {} if seen is None else seen
+    cache = {} if cache is None else cache
     first, m = eqn.params["num_consts"], eqn.params["num_carry"]
     while True:
-        out = degrees(eqn.params["jaxpr"], before, seen)
+        out = degrees(eqn.params["jaxpr"], before, cache)
         carried = [max(pair) for pair in zip(before[first : first + m], out[:m], strict=True)]
         if carried == before[first : first + m]:
             return out

@@ -12,10 +12,10 @@ import numpy as np
 from jax import Array
 
 from geonh.engine import native
-from geonh.engine.captured import around
+from geonh.engine.captured import captured_variables
 from geonh.engine.compiled import Types, example, is_array, map_of, types
 from geonh.engine.internals import hashable_combine, hashable_partition
-from geonh.engine.operations import Operation, Part, members
+from geonh.engine.operations import Operation, Transformed, members
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,19 @@ class Parts:
     ----------
     static, types : hashable
         Leaves that are not arrays, and structure and types of the arrays.
-    around : tuple
+    captured : tuple
         Captured variables of the functions in ``static``.
     """
 
     static: Any
     types: Types
-    around: tuple
+    captured: tuple
 
     @classmethod
     def of(cls, tree: Any) -> tuple[list[Any], Parts]:
         """Partition a pytree into its arrays and the static part."""
         arrays, static = hashable_partition(tree, is_array)
-        return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
+        return jax.tree.leaves(arrays), cls(static, types(arrays), captured_variables(static))
 
     def tree(self, arrays: list[Any]) -> Any:
         return hashable_combine(jax.tree.unflatten(self.types.structure, arrays), self.static)
@@ -94,11 +94,11 @@ class Evaluation(Operation):
     def plain(self, arrays: list[Any], x: Array) -> Array:
         return self.function(self.parts.tree(arrays), x)
 
-    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+    def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         return mapped_part(part, operands, batched)
 
 
-def mapped_part(part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+def mapped_part(part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
     """Native code of a part of an evaluation, as for ``Operation.native``."""
     program = map_of(_Mapped(part), types(()), types(operands))
     if not isinstance(program, native.Map):
@@ -107,15 +107,15 @@ def mapped_part(part: Part, operands: list[Any], batched: tuple[bool, ...]) -> C
     def call(*values: np.ndarray) -> list[np.ndarray]:
         n, flags = members(values, batched), batched or (False,) * len(values)
         many = [x if b else np.repeat(x[None], n or 1, axis=0) for x, b in zip(values, flags, strict=True)]
-        found = program.run((), many)
-        return found if n is not None else [x[0] for x in found]
+        results = program.run((), many)
+        return results if n is not None else [x[0] for x in results]
 
     return call
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    part: Part
+    part: Transformed
 
     def __call__(self, _: tuple, operands: list[Any]) -> list[Any]:
         return self.part(*operands)

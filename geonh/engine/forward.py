@@ -14,7 +14,7 @@ from geonh.engine import native
 from geonh.engine.compiled import BatchStepping, lanes_of, loop_of, types
 from geonh.engine.evaluation import mapped_part
 from geonh.engine.native.drivers import Reached
-from geonh.engine.operations import Operands, Part, members
+from geonh.engine.operations import Operands, Transformed, members
 from geonh.engine.steps import Carry, Dual, Forwards, ForwardStep, Plan, TangentStep, node_row, tangent_row, warm_row
 
 CPUS = os.cpu_count() or 1
@@ -54,7 +54,7 @@ class Run:
     Parameters
     ----------
     plan : Plan
-    part : Part
+    part : Transformed
         Value, tangent or cotangents of the run.
     operands : list of shapes
         Operands of the part, of one member.
@@ -62,7 +62,7 @@ class Run:
         Operands that differ between members.
     """
 
-    def __init__(self, plan: Plan, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
+    def __init__(self, plan: Plan, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> None:
         self.plan, self.part, self.many = plan, part, any(batched)
         self.flags = batched or (False,) * len(operands)
         self.given, self.batched = part.named(operands), part.named(self.flags)
@@ -87,7 +87,7 @@ class Run:
             operands, flags = operands._replace(y_bar=node), flags._replace(y_bar=every)
         if given.x_dot is not None:
             flags = flags._replace(x_dot=every)
-        part = Part(self.part.kind, self.plan.first_node, self.part.active)
+        part = Transformed(self.part.kind, self.plan.first_node, self.part.active)
         return mapped_part(part, operands.flat(), tuple(flags.flat()))
 
     @property
@@ -103,8 +103,8 @@ class Run:
 
         names = ("x", "y", "x_dot", "y_bar")
         given = given._replace(**{name: of_all(getattr(given, name), getattr(self.batched, name)) for name in names})
-        found = self.results(given)
-        return found if self.many else [value[0] for value in found]
+        results = self.results(given)
+        return results if self.many else [value[0] for value in results]
 
     def results(self, given: Operands) -> list[np.ndarray]:
         """Results for all members; x and what belongs to nodes have a batch axis."""
@@ -163,7 +163,7 @@ class Run:
 class TangentRun(Run):
     """Native code of the tangents of the nodes, forwards along with the steps."""
 
-    def __init__(self, plan: Plan, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
+    def __init__(self, plan: Plan, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> None:
         super().__init__(plan, part, operands, batched)
         state = self.state._replace(node=Dual(self.state.node, self.state.node))
         self.pushed = self._forwards(TangentStep(plan.one_step, part.active), tangent_row, state, tangents=True)

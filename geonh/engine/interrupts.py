@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from geonh.arguments.signatures import surplus_refused
+
 resource: Any
 try:
     import resource
@@ -24,10 +26,10 @@ Args = ParamSpec("Args")
 Out = TypeVar("Out")
 PAGE = 2**16
 """Granularity of stack sizes, in bytes."""
-USUAL = 2**23
+COMPILER_STACK = 2**23
 """Stack size that compilers rely on, in bytes."""
 _NAME = "geonh: compiled code"
-_one_size = threading.Lock()
+_stack_size_lock = threading.Lock()
 
 
 def _in_main_thread() -> bool:
@@ -36,48 +38,48 @@ def _in_main_thread() -> bool:
 
 def stack_of_a_thread() -> int:
     """Stack size of a thread in bytes, as far as known: as set by the user, or the system's limit."""
-    with _one_size:
+    with _stack_size_lock:
         chosen = threading.stack_size()  # reading it also resets it
         threading.stack_size(chosen)
-    sizes = [USUAL, chosen]
+    sizes = [COMPILER_STACK, chosen]
     if resource is not None:
         sizes.append(resource.getrlimit(resource.RLIMIT_STACK)[0])  # -1 if there is no limit
     return min(size for size in sizes if size > 0)
 
 
-def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack: int = 0) -> Out:
+def interruptible(function: Callable[[], Out], *, if_recorded: bool = False, stack: int = 0) -> Out:
     """Call a function that stays in compiled code for long, such as a compiler, such that Ctrl-C interrupts it.
 
     The function runs in a separate thread, with a ``stack`` of at least so many bytes. After a KeyboardInterrupt the
-    thread runs to its end and its result is discarded: the function must keep its operands alive. ``if_noted`` raises
-    one also for a Ctrl-C that ``Interrupts`` only recorded.
+    thread runs to its end and its result is discarded: the function must keep its operands alive. ``if_recorded``
+    raises one also for a Ctrl-C that ``Interrupts`` only recorded.
     """
-    if not _in_main_thread() and not stack and stack_of_a_thread() >= USUAL // 8:
+    if not _in_main_thread() and not stack and stack_of_a_thread() >= COMPILER_STACK // 8:
         return function()
-    found: list[Out] = []
+    results: list[Out] = []
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(function())
+            results.append(function())
         except BaseException as error:
             raised.append(error)
 
     thread = threading.Thread(target=run, name=_NAME, daemon=True)
-    with _one_size:
+    with _stack_size_lock:
         before = threading.stack_size()
         try:
-            threading.stack_size(PAGE * (max(stack, before, USUAL) // PAGE + 1))
+            threading.stack_size(PAGE * (max(stack, before, COMPILER_STACK) // PAGE + 1))
             thread.start()
         finally:
             threading.stack_size(before)
     while thread.is_alive():
-        thread.join(0.05 if if_noted else None)
-        if if_noted and _entered and _entered[-1].heard:
+        thread.join(0.05 if if_recorded else None)
+        if if_recorded and _active and _active[-1].requested:
             raise KeyboardInterrupt
     if raised:
         raise raised[0]
-    return found[0]
+    return results[0]
 
 
 def busy() -> bool:
@@ -88,48 +90,49 @@ def busy() -> bool:
 class Interrupts:
     """Context manager in which Ctrl-C is not lost, and is handled at a safe time.
 
-    It is only recorded, in ``heard``; a second one raises KeyboardInterrupt. With ``at_once`` it is raised immediately,
-    and again until it is handled, since an exception in a callback of the garbage collector is printed and discarded.
+    It is only recorded, in ``requested``; a second one raises KeyboardInterrupt. With ``at_once`` it is raised
+    immediately, and again until it is handled, since an exception in a callback of the garbage collector is printed
+    and discarded.
     Imports in progress are completed: some modules (those of MLIR) cannot be imported twice in a process.
 
     If another SIGINT handler is installed, or outside of the main thread, nothing is changed.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
-        self.heard = False
+        self.requested = False
         self._at_once = at_once
         self._before: Any = None
-        self._within: Any = None
+        self._frame: Any = None
 
     def __enter__(self) -> Interrupts:
         if _in_main_thread():
-            _entered.append(self)
-            self._within = sys._getframe(1)
+            _active.append(self)
+            self._frame = sys._getframe(1)
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 self._before = signal.signal(signal.SIGINT, interrupt)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self in _entered:
-            _entered.remove(self)
-        self._within = None
+        if self in _active:
+            _active.remove(self)
+        self._frame = None
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def answer(self, frame: Any) -> None:
+    def handle(self, frame: Any) -> None:
         """Record the signal, or raise; a moment later if the exception would be discarded here, or during an import."""
-        raises = self._at_once or self.heard
-        later = raises and (_is_lost(frame) or _is_importing(frame, self._within))
-        self.heard = True
+        raises = self._at_once or self.requested
+        later = raises and (_is_lost(frame) or _is_importing(frame, self._frame))
+        self.requested = True
         if self._at_once or later:
-            timer = threading.Timer(AGAIN, self._remind)
+            timer = threading.Timer(AGAIN, self._signal_again)
             timer.daemon = True
             timer.start()
         if raises and not later:
             raise KeyboardInterrupt
 
-    def _remind(self) -> None:
-        if self in _entered:
+    def _signal_again(self) -> None:
+        if self in _active:
             if hasattr(signal, "pthread_kill"):
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes a blocking call
             else:
@@ -141,7 +144,7 @@ def _is_lost(frame: Any) -> bool:
     a ``__del__``, or a comparison, whose exceptions JAX replaces."""
     callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
-        if frame.f_code in callbacks or frame.f_code.co_name in _LOSING or frame.f_code in _OF_WEAK_REFERENCES:
+        if frame.f_code in callbacks or frame.f_code.co_name in _DISCARDING or frame.f_code in _OF_WEAK_REFERENCES:
             return True
         frame = frame.f_back
     return False
@@ -159,22 +162,24 @@ def _is_importing(frame: Any, within: Any) -> bool:
 _IMPORT = "<frozen importlib._bootstrap>", "_find_and_load"
 _WEAK: tuple[Any, ...] = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 _OF_WEAK_REFERENCES = (*(kind()._remove.__code__ for kind in _WEAK), weakref.finalize.__call__.__code__)
-_LOSING = ("__del__", "__eq__", "__hash__")
-_entered: list[Interrupts] = []
+_DISCARDING = ("__del__", "__eq__", "__hash__")
+_active: list[Interrupts] = []
 
 
 def interrupt(number: int, frame: Any) -> None:
     """Handler of SIGINT (Ctrl-C), also for other signals that are to act like it."""
-    if not _entered:
+    if not _active:
         signal.default_int_handler(number, frame)
-    _entered[-1].answer(frame)
+    _active[-1].handle(frame)
 
 
 def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:
-    """Decorator for a function in which Ctrl-C always raises KeyboardInterrupt."""
+    """Decorator for a public function in which Ctrl-C always raises KeyboardInterrupt; refuses surplus arguments."""
+    refuse_surplus = surplus_refused(function)
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
+        refuse_surplus(args, kwargs)
         with Interrupts(at_once=True):
             return function(*args, **kwargs)
 

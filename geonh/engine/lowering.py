@@ -8,9 +8,13 @@ Rules use the ``Emitter``. Values are object arrays of ``Entry`` (``pack`` makes
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
+from jax.extend.core import Primitive
+
+from geonh.arguments.validators import shortly
 from geonh.engine import dependence, interpreted
 from geonh.engine.native.derivatives import TANGENTS, Push, Tangent, zero_tangent
 from geonh.engine.native.emitter import RULES, Emitter, Rule
@@ -38,6 +42,8 @@ __all__ = [
     "zero_tangent",
 ]
 
+DEGREES = ("linear in each", "solution")
+
 
 def register_lowering(
     primitive: Any,
@@ -64,10 +70,32 @@ def register_lowering(
     in_numpy : callable, optional
         (parameters, *arrays) → array: evaluation outside of programs, where that is faster than evaluating its
         inlined jaxpr.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these. An error within the rule says where programs are compiled whose rule it was.
     """
-    RULES[primitive] = rule
+    if not isinstance(primitive, Primitive):
+        hint = "; it has one, .primitive" if hasattr(primitive, "primitive") else ""
+        raise TypeError(f"primitive must be a Primitive of JAX, got {shortly(primitive)}{hint}")
+    for name, function in (("rule", rule), ("tangent", tangent), ("in_numpy", in_numpy)):
+        if not callable(function) and (function is not None or name == "rule"):
+            raise TypeError(f"{name} must be a function, got {shortly(function)}")
+    if degree not in (None, *DEGREES):
+        raise ValueError(f"degree must be one of {list(DEGREES)} or None, got {shortly(degree)}")
+
+    @functools.wraps(rule)
+    def noted(emitter: Emitter, equation: Any, inputs: list[Value]) -> Any:
+        try:
+            return rule(emitter, equation, inputs)
+        except (AttributeError, IndexError, KeyError, NameError, TypeError, ValueError) as error:
+            error.add_note(f"geonh: in the rule {shortly(rule)} that register_lowering has for {primitive.name}")
+            raise
+
+    RULES[primitive] = noted
     if degree is not None:
-        (dependence.SOLVES if degree == "solution" else dependence.BILINEAR).add(primitive.name)
+        (dependence.LINEAR_SOLUTIONS if degree == "solution" else dependence.BILINEAR).add(primitive.name)
     if tangent is not None:
         TANGENTS[primitive.name] = tangent
     if in_numpy is not None:

@@ -100,9 +100,9 @@ def gathered(params: dict) -> Windows:
 def assembled(params: dict, windows: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Result of a gather, from the entries of its windows."""
     d, sizes, batch = params["dimension_numbers"], params["slice_sizes"], indices.shape[:-1]
-    kept = [n for axis, n in enumerate(sizes) if axis not in (*d.collapsed_slice_dims, *d.operand_batching_dims)]
-    found = windows.reshape((*batch, *kept))
-    return np.moveaxis(found, range(len(batch), found.ndim), d.offset_dims)
+    lengths = [n for axis, n in enumerate(sizes) if axis not in (*d.collapsed_slice_dims, *d.operand_batching_dims)]
+    entries = windows.reshape((*batch, *lengths))
+    return np.moveaxis(entries, range(len(batch), entries.ndim), d.offset_dims)
 
 
 def scattered(params: dict, ndim: int, updates: np.ndarray) -> tuple[Windows, np.ndarray]:

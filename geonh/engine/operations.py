@@ -34,7 +34,7 @@ class Operation:
         """Shape of y."""
         raise NotImplementedError
 
-    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+    def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         """NumPy function that calls native code for a part of this operation, or None without a lowering.
 
         It takes the operands of the part, whose shapes for one member are given, and returns a list of its results.
@@ -45,11 +45,11 @@ class Operation:
     def __call__(self, arrays: Sequence[Any], x: Any) -> Array:
         """Evaluate y; traceable."""
         operands = (*map(jnp.asarray, arrays), jnp.asarray(x))
-        return _primitives[VALUE].bind(*operands, part=Part(VALUE, self), batched=())[0]
+        return _primitives[VALUE].bind(*operands, part=Transformed(VALUE, self), batched=())[0]
 
 
 @dataclass(frozen=True)
-class Part:
+class Transformed:
     """Value of an operation, its tangent or its cotangents; ``active`` marks the arrays that are differentiated.
 
     The value takes (*arrays, x); the tangent (*arrays, x, y, *tangents of the active arrays, tangent of x); the
@@ -66,9 +66,9 @@ class Part:
             return [self.of.plain(given.arrays, given.x)]
 
         def function(moving: list, x: Array) -> Array:
-            return self.of.plain(joined(given.arrays, moving, self.active), x)
+            return self.of.plain(with_active(given.arrays, moving, self.active), x)
 
-        at = chosen(given.arrays, self.active), given.x
+        at = active_values(given.arrays, self.active), given.x
         if self.kind == TANGENT:
             return [jax.jvp(function, at, (given.tangents, given.x_dot))[1]]
         moving, x = jax.vjp(function, *at)[1](given.y_bar)
@@ -112,12 +112,12 @@ class Operands(NamedTuple):
         return [*self.arrays, self.x, *([] if self.y is None else [self.y]), *self.tangents, *last]
 
 
-def chosen(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+def active_values(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
     """Values of the active arrays."""
     return [value for value, moves in zip(values, active, strict=True) if moves]
 
 
-def joined(arrays: Sequence[Any], moving: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+def with_active(arrays: Sequence[Any], moving: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
     """Insert the active arrays among all arrays."""
     left = iter(moving)
     return [next(left) if moves else array for array, moves in zip(arrays, active, strict=True)]
@@ -128,57 +128,57 @@ def members(operands: Sequence[Any], batched: tuple[bool, ...]) -> int | None:
     return next((x.shape[0] for x, many in zip(operands, batched, strict=True) if many), None) if batched else None
 
 
-def _plain(part: Part, batched: tuple[bool, ...]) -> Callable:
+def _in_jax(part: Transformed, batched: tuple[bool, ...]) -> Callable:
     return jax.vmap(part, [0 if many else None for many in batched]) if any(batched) else part
 
 
-def _one(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
+def _of_one_member(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
     """Shapes of the operands without the batch axis."""
     flags = batched or (False,) * len(operands)
     return [jax.ShapeDtypeStruct(x.shape[many:], x.dtype) for x, many in zip(operands, flags, strict=True)]
 
 
-def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[ShapedArray]:
+def _shapes(*operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list[ShapedArray]:
     lead = (members(operands, batched),) if any(batched) else ()
-    one = part.named(_one(operands, batched))
-    active = chosen(one.arrays, part.active) if part.kind == COTANGENT else []
+    one = part.named(_of_one_member(operands, batched))
+    active = active_values(one.arrays, part.active) if part.kind == COTANGENT else []
     shapes = [a.shape for a in (*active, one.x)] if part.kind == COTANGENT else [part.of.shape(one.x)]
     return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
 
 
-def _nothing(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+def _empty_results(*operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list[Any]:
     """Results for an empty batch."""
     return [jnp.zeros(x.shape) for x in _shapes(*operands, part=part, batched=batched)]
 
 
-def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+def _implementation(*operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list[Any]:
     """Evaluation outside of a trace."""
     if members(operands, batched) == 0:
-        return _nothing(*operands, part=part, batched=batched)
-    program = part.of.native(part, _one(operands, batched), batched)
+        return _empty_results(*operands, part=part, batched=batched)
+    program = part.of.native(part, _of_one_member(operands, batched), batched)
     if program is None:
-        return jax.jit(_plain(part, batched))(*operands)
+        return jax.jit(_in_jax(part, batched))(*operands)
     return [jnp.asarray(x) for x in program(*map(np.asarray, operands))]
 
 
-def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list[Any]:
     """Lowering within an XLA program on a CPU."""
     if members(operands, batched) == 0:
-        return _nothing(*operands, part=part, batched=batched)
-    program = part.of.native(part, _one(operands, batched), batched)
+        return _empty_results(*operands, part=part, batched=batched)
+    program = part.of.native(part, _of_one_member(operands, batched), batched)
     if program is None:
-        return _plain(part, batched)(*operands)
+        return _in_jax(part, batched)(*operands)
     kinds = [(x.dtype, x.shape) for x in operands]
     shapes = [jax.ShapeDtypeStruct((*x.shape, 2), np.uint32) for x in _shapes(*operands, part=part, batched=batched)]
 
     def call(*halves: Any) -> list[np.ndarray]:
-        found = program(
+        results = program(
             *(np.asarray(x).view(dtype).reshape(shape) for x, (dtype, shape) in zip(halves, kinds, strict=True))
         )
-        return [np.asarray(x, order="C")[..., None].view(np.uint32) for x in found]
+        return [np.asarray(x, order="C")[..., None].view(np.uint32) for x in results]
 
-    found = jax.pure_callback(call, shapes, *map(_halves, operands))
-    return [lax.bitcast_convert_type(x, np.float64) for x in found]
+    results = jax.pure_callback(call, shapes, *map(_halves, operands))
+    return [lax.bitcast_convert_type(x, np.float64) for x in results]
 
 
 def _halves(x: Any) -> Any:
@@ -186,13 +186,13 @@ def _halves(x: Any) -> Any:
     return lax.bitcast_convert_type(x, np.uint32) if x.dtype.itemsize == 8 else x
 
 
-def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+def _batching_rule(args: tuple, dims: tuple, *, part: Transformed, batched: tuple[bool, ...]) -> tuple:
     new = tuple(d is not None for d in dims)
     moved = [jnp.moveaxis(x, d, 0) if many else x for x, d, many in zip(args, dims, new, strict=True)]
     primitive = _primitives[part.kind]
     if not any(batched):
-        found = primitive.bind(*moved, part=part, batched=new)
-        return found, [0] * len(found)
+        results = primitive.bind(*moved, part=part, batched=new)
+        return results, [0] * len(results)
     # nested batches are flattened to one
     outer = next(x.shape[0] for x, many in zip(moved, new, strict=True) if many)
     inner = next(x.shape[many] for x, many, old in zip(moved, new, batched, strict=True) if old)
@@ -203,53 +203,55 @@ def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -
             x = x.reshape(outer if many else 1, inner if old else 1, *shape)
             x = jnp.broadcast_to(x, (outer, inner, *shape)).reshape(outer * inner, *shape)
         flat.append(x)
-    found = primitive.bind(*flat, part=part, batched=tuple(map(bool.__or__, new, batched)))
-    return [x.reshape(outer, inner, *x.shape[1:]) for x in found], [0] * len(found)
+    results = primitive.bind(*flat, part=part, batched=tuple(map(bool.__or__, new, batched)))
+    return [x.reshape(outer, inner, *x.shape[1:]) for x in results], [0] * len(results)
 
 
-def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+def _jvp_of_value(primals: tuple, tangents: tuple, *, part: Transformed, batched: tuple[bool, ...]) -> tuple:
     """JVP rule of a value."""
     (y,) = _primitives[VALUE].bind(*primals, part=part, batched=batched)
     *arrays, x = (jnp.asarray(t) if isinstance(t, float) else t for t in tangents)  # as ``jax.jvp`` was given it
     active = tuple(not isinstance(t, ad.Zero) and t.dtype != jax.dtypes.float0 for t in arrays)
     if not any(active) and isinstance(x, ad.Zero):
         return [y], [ad.Zero(jax.typeof(y))]
-    flags = batched and (*batched, any(batched), *chosen(batched[:-1], active), batched[-1])
-    moving = (*chosen(arrays, active), ad.instantiate_zeros(x))
-    return [y], _primitives[TANGENT].bind(*primals, y, *moving, part=Part(TANGENT, part.of, active), batched=flags)
+    flags = batched and (*batched, any(batched), *active_values(batched[:-1], active), batched[-1])
+    active_tangents = (*active_values(arrays, active), ad.instantiate_zeros(x))
+    return [y], _primitives[TANGENT].bind(
+        *primals, y, *active_tangents, part=Transformed(TANGENT, part.of, active), batched=flags
+    )
 
 
-def _derived(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+def _jvp_of_derivative(primals: tuple, tangents: tuple, *, part: Transformed, batched: tuple[bool, ...]) -> tuple:
     """JVP rule of a derivative."""
-    return jax.jvp(_plain(part, batched), primals, tuple(map(ad.instantiate_zeros, tangents)))
+    return jax.jvp(_in_jax(part, batched), primals, tuple(map(ad.instantiate_zeros, tangents)))
 
 
-def _pulled(given: list, *operands: Any, part: Part, batched: tuple[bool, ...]) -> list:
+def _transpose(given: list, *operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list:
     """Transpose rule: cotangents of a tangent's operands."""
     n = len(part.active) + 2  # arrays, x and y, which are primal values
     if isinstance(given[0], ad.Zero):
         return [None] * len(operands)
     flags = batched and (*batched[:n], any(batched))
-    found = _primitives[COTANGENT].bind(
-        *operands[:n], given[0], part=Part(COTANGENT, part.of, part.active), batched=flags
+    cotangents = _primitives[COTANGENT].bind(
+        *operands[:n], given[0], part=Transformed(COTANGENT, part.of, part.active), batched=flags
     )
     if batched:
-        found = [x if many else x.sum(0) for x, many in zip(found, batched[n:], strict=True)]
+        cotangents = [x if many else x.sum(0) for x, many in zip(cotangents, batched[n:], strict=True)]
     wanted = map(ad.is_undefined_primal, operands[n:])
-    return [None] * n + [x if asked else None for x, asked in zip(found, wanted, strict=True)]
+    return [None] * n + [x if is_wanted else None for x, is_wanted in zip(cotangents, wanted, strict=True)]
 
 
 def _primitive(kind: str) -> Primitive:
-    made = Primitive(f"geonh_{kind}")
-    made.multiple_results = True
-    made.def_impl(_evaluated)
-    made.def_abstract_eval(_shapes)
-    batching.primitive_batchers[made] = _batch
-    ad.primitive_jvps[made] = _pushed if kind == VALUE else _derived
-    mlir.register_lowering(made, mlir.lower_fun(lambda *args, part, batched: _plain(part, batched)(*args)))
-    mlir.register_lowering(made, mlir.lower_fun(_called), platform="cpu")
-    return made
+    primitive = Primitive(f"geonh_{kind}")
+    primitive.multiple_results = True
+    primitive.def_impl(_implementation)
+    primitive.def_abstract_eval(_shapes)
+    batching.primitive_batchers[primitive] = _batching_rule
+    ad.primitive_jvps[primitive] = _jvp_of_value if kind == VALUE else _jvp_of_derivative
+    mlir.register_lowering(primitive, mlir.lower_fun(lambda *args, part, batched: _in_jax(part, batched)(*args)))
+    mlir.register_lowering(primitive, mlir.lower_fun(_cpu_lowering), platform="cpu")
+    return primitive
 
 
 _primitives = {kind: _primitive(kind) for kind in (VALUE, TANGENT, COTANGENT)}
-ad.primitive_transposes[_primitives[TANGENT]] = _pulled
+ad.primitive_transposes[_primitives[TANGENT]] = _transpose

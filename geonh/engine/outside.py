@@ -21,7 +21,7 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from geonh.arguments.precision import tracing
-from geonh.engine.captured import around
+from geonh.engine.captured import captured_variables
 from geonh.engine.interpreted import interpret
 from geonh.engine.tracing import forward_only
 
@@ -32,7 +32,7 @@ SHORT = 20
 _CLEAN = get_opaque_trace_state()
 
 
-class _Changing(TypeError):
+class _NotHashableError(TypeError):
     """Error for an object that cannot be part of a cache key."""
 
 
@@ -92,26 +92,26 @@ def call_in_numpy(method: Callable, args: tuple, kwargs: dict, *, kept: bool = T
         return method(*args, **kwargs)
     try:
         if any(map(callable, jax.tree.leaves((args[1:], kwargs)))):
-            raise _Changing("a function")
+            raise _NotHashableError("a function")
         call, numbers = _Call.of(method, args, kwargs, kept)
         trace = (_traced if kept else _traced.__wrapped__)(call)
         # JAX may reuse the memory of its arguments, hence the copies.
-        found = trace and list(map(np.array, interpret(trace.closed, numbers)))
+        results = trace and list(map(np.array, interpret(trace.closed, numbers)))
     except Exception:  # the direct call raises the error
         trace = None
     if not trace:
-        return _apart(method(*args, **kwargs), (args, kwargs))
-    return jax.tree.unflatten(trace.structure, jax.device_put(found))
+        return _copied_if_shared(method(*args, **kwargs), (args, kwargs))
+    return jax.tree.unflatten(trace.structure, jax.device_put(results))
 
 
-def _apart(found: Any, given: Any) -> Any:
+def _copied_if_shared(result: Any, given: Any) -> Any:
     """Copy NumPy results that share memory with the arguments."""
-    if type(found) is tuple:
-        return tuple(_apart(part, given) for part in found)
-    if not isinstance(found, np.ndarray):
-        return found
-    shared = any(np.may_share_memory(found, x) for x in jax.tree.leaves(given) if isinstance(x, np.ndarray))
-    return found.copy() if shared else found
+    if type(result) is tuple:
+        return tuple(_copied_if_shared(part, given) for part in result)
+    if not isinstance(result, np.ndarray):
+        return result
+    shared = any(np.may_share_memory(result, x) for x in jax.tree.leaves(given) if isinstance(x, np.ndarray))
+    return result.copy() if shared else result
 
 
 def _is_number(x: Any) -> bool:
@@ -121,50 +121,50 @@ def _is_number(x: Any) -> bool:
     if not isinstance(x, np.ndarray | np.generic | jax.Array):
         return False
     if isinstance(x, np.ma.MaskedArray) or not isinstance(x.dtype, np.dtype) or x.dtype.kind not in "fiub":
-        raise _Changing("an array of something else")
+        raise _NotHashableError("an array of something else")
     if not x.dtype.isnative:
-        raise _Changing("an array of another machine")
+        raise _NotHashableError("an array of another machine")
     return True
 
 
-class _Same:
+class _FunctionKey:
     """Leaf that compares by identity, and its captured variables."""
 
     def __init__(self, leaf: Any) -> None:
-        self.leaf, self.around = leaf, around(leaf)
+        self.leaf, self.captured = leaf, captured_variables(leaf)
 
     def __hash__(self) -> int:
-        return hash((id(self.leaf), self.around))
+        return hash((id(self.leaf), self.captured))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.leaf is other.leaf and self.around == other.around
+        return isinstance(other, _FunctionKey) and self.leaf is other.leaf and self.captured == other.captured
 
 
 def _key(leaf: Any) -> Any:
     """Cache key of a leaf that is not a number."""
     frozen = dataclasses.is_dataclass(leaf) and type(leaf).__hash__ is not None  # immutable
     if callable(leaf) and not isinstance(leaf, FunctionType | type) and not frozen:
-        raise _Changing("a function that may change")
-    return _Same(leaf) if callable(leaf) else (type(leaf), leaf)
+        raise _NotHashableError("a function that may change")
+    return _FunctionKey(leaf) if callable(leaf) else (type(leaf), leaf)
 
 
 def _leaf(key: Any) -> Any:
-    return key.leaf if isinstance(key, _Same) else key[1]
+    return key.leaf if isinstance(key, _FunctionKey) else key[1]
 
 
 @functools.lru_cache(maxsize=CALLS)
 def _traced(call: _Call) -> _Trace | None:
     """Trace of a call; None if it must run directly."""
-    of_arrays = True
+    returns_arrays = True
 
     def function(*numbers: Any) -> Any:
-        nonlocal of_arrays
-        found = call(*numbers)
-        leaves = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, eqx.Module))
-        of_arrays = any(isinstance(x, jax.core.Tracer) for x in leaves) and all(
+        nonlocal returns_arrays
+        result = call(*numbers)
+        leaves = jax.tree.leaves(result, is_leaf=lambda x: isinstance(x, eqx.Module))
+        returns_arrays = any(isinstance(x, jax.core.Tracer) for x in leaves) and all(
             isinstance(x, jax.core.Tracer | jax.Array | np.ndarray) for x in leaves
         )
-        return found if of_arrays else ()
+        return result if returns_arrays else ()
 
     before, tracing.asked = tracing.asked, False
     try:
@@ -177,7 +177,7 @@ def _traced(call: _Call) -> _Trace | None:
         return None
     finally:
         tracing.asked = before
-    return None if direct or not of_arrays or closed.effects else _Trace(closed, jax.tree.structure(results))
+    return None if direct or not returns_arrays or closed.effects else _Trace(closed, jax.tree.structure(results))
 
 
 def _needs_no_jax(call: _Call) -> bool:

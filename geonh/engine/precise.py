@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from types import MethodType
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
+from geonh.arguments.signatures import OBJECTS, judge_of
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import call_in_numpy
 
@@ -22,16 +24,16 @@ Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
 
-def _outside(leaf: Any) -> Any:
+def _to_numpy(leaf: Any) -> Any:
     """Convert a JAX array that is not traced to a NumPy array."""
     return np.asarray(leaf) if isinstance(leaf, jax.Array) and not has_tracers(leaf) else leaf
 
 
-def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
+def _call_in_float64(function: Callable, args: tuple, kwargs: dict) -> Any:
     """Call in double precision and return NumPy arrays; single-precision arguments are refused."""
     _refuse_arguments(function, args, kwargs)
     with float64():
-        return jax.tree.map(_outside, function(*args, **kwargs))
+        return jax.tree.map(_to_numpy, function(*args, **kwargs))
 
 
 @functools.cache
@@ -51,12 +53,12 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
         for leaf in jax.tree.leaves(value):
             label = key or next(iter(parameters[i : i + 1]), "an argument")
-            name = f"{label} of {_called(function, args)}"
+            name = f"{label} of {_qualified_name(function, args)}"
             refuse_single(leaf, name)
             refuse_kinds(leaf, name)
 
 
-def _called(function: Callable, args: tuple) -> str:
+def _qualified_name(function: Callable, args: tuple) -> str:
     """Name of a function in messages, that of a method with the class of its object."""
     of = args and isinstance(args[0], Precise)
     return f"{type(args[0]).__name__}.{function.__name__}" if of else function.__qualname__
@@ -71,13 +73,13 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
             require_float64(function.__qualname__)
             with float64():
                 return function(*args, **kwargs)
-        return _inside_and_out(function, args, kwargs)
+        return _call_in_float64(function, args, kwargs)
 
     return wrapper
 
 
 @jax.tree_util.register_pytree_node_class
-class Method:
+class BoundMethod:
     """Public method bound to an object, as a pytree: the object's parameters are its leaves."""
 
     __slots__ = ("__func__", "__self__", "__weakref__")
@@ -103,30 +105,30 @@ class Method:
         return repr(self.__wrapped__)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Method) and self.__wrapped__ == other.__wrapped__
+        return isinstance(other, BoundMethod) and self.__wrapped__ == other.__wrapped__
 
     def __hash__(self) -> int:
         return hash(self.__wrapped__)
 
     def __reduce__(self) -> tuple:
-        return Method, (self.__func__, self.__self__)
+        return BoundMethod, (self.__func__, self.__self__)
 
     def tree_flatten(self) -> tuple[tuple[Any], Callable]:
         return (self.__self__,), self.__func__
 
     @classmethod
-    def tree_unflatten(cls, function: Callable, of: tuple[Any]) -> Method:
+    def tree_unflatten(cls, function: Callable, of: tuple[Any]) -> BoundMethod:
         return cls(function, *of)
 
 
-class _Public:
-    """Descriptor of a public method: a ``Method`` of an instance, the plain function of the class."""
+class _PublicMethod:
+    """Descriptor of a public method: a ``BoundMethod`` of an instance, the plain function of the class."""
 
     def __init__(self, function: Callable) -> None:
         self._function = function
 
     def __get__(self, of: Any, kind: type | None = None) -> Callable:
-        return self._function if of is None else Method(self._function, of)
+        return self._function if of is None else BoundMethod(self._function, of)
 
 
 class Precise(eqx.Module):
@@ -137,22 +139,24 @@ class Precise(eqx.Module):
     need no changes for this.
     """
 
-    # ``Method`` replaces equinox's bound methods. With equinox's own access, written in Python, reading a field takes
-    # 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
+    # ``BoundMethod`` replaces equinox's bound methods. With equinox's own access, written in Python, reading a field
+    # takes 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
     __getattribute__ = object.__getattribute__
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
-        """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        """Hook for subclasses: an argument of a public method as it computes with it, or an error, where it is
+        ``called`` by its name and the method's.
+        """
         return as_given(value, called)
 
-    def _together(self, called: str, arguments: dict[str, Any]) -> None:
-        """Hook for subclasses: raise an error for arguments that do not fit each other."""
+    def _check_together(self, method: str, arguments: Iterable[tuple[str, Any]]) -> None:
+        """Hook for subclasses: raise an error for arguments, pairs (name, value), that do not fit each other."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
-                setattr(cls, name, _Public(_guarded(name, method)))
+                setattr(cls, name, _PublicMethod(_validating(name, method)))
 
 
 def as_numbers(value: Any, name: str) -> Any:
@@ -191,9 +195,10 @@ def as_given(value: Any, name: str) -> Any:
     return as_numbers(value, name) if kind is list else value
 
 
-def _guarded(name: str, method: Callable) -> Callable:
+def _validating(name: str, method: Callable) -> Callable:
     signed = list(inspect.signature(method).parameters.values())[1:]
     arrays = {p.name for p in signed if p.annotation in ("Array", "np.ndarray", jax.Array)}
+    judges = {p.name: (judge, p.default) for p in signed if (judge := judge_of(str(p.annotation), OBJECTS))}
     places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     itself = "name" in places  # it validates its argument
 
@@ -205,15 +210,18 @@ def _guarded(name: str, method: Callable) -> Callable:
                 if itself:
                     return value
                 called = f"{label} of {type(self).__name__}.{name}"
-                return self._argument(label, as_numbers(value, called) if label in arrays else value, called)
+                judge, default = judges.get(label, (None, None))
+                if judge and value is not default:
+                    judge(value, called)
+                return self._argument(name, label, as_numbers(value, called) if label in arrays else value, called)
 
             labels = (*places, *("an argument",) * len(args))
             args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
             kwargs = {label: made(label, value) for label, value in kwargs.items()}
-            self._together(f"{type(self).__name__}.{name}", dict(zip(labels, args, strict=False)) | kwargs)
+            self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)
-        return _inside_and_out(wrapper, (self, *args), kwargs)
+        return _call_in_float64(wrapper, (self, *args), kwargs)
 
     return wrapper

@@ -17,7 +17,7 @@ from jax import Array, lax
 from geonh.engine.attempt import attempted
 from geonh.engine.backward import BackwardRun
 from geonh.engine.forward import Run, TangentRun
-from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Operation, Part
+from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Operation, Transformed
 from geonh.engine.steps import Carry, Plan
 
 
@@ -54,6 +54,6 @@ class Steps(Plan, Operation):
 
         return jnp.concatenate([x[None], lax.scan(several, begin, None, length=self.n_nodes)[1]])
 
-    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+    def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         run = {VALUE: Run, TANGENT: TangentRun, COTANGENT: BackwardRun}[part.kind](self, part, operands, batched)
         return run if run.is_native else None

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.engine.evaluation import Parts
-from geonh.engine.operations import Operation, chosen, joined
+from geonh.engine.operations import Operation, active_values, with_active
 
 SAME = 1e-8
 """Tolerance, relative to 1 and their largest entry, below which two nodes are the same solution of a step."""
@@ -92,7 +92,7 @@ class Cotangents(NamedTuple):
         Cotangents of the active arrays, summed so far, without those with a row for each node.
     warm : array
         Warm-start vector.
-    near : list of arrays
+    node_rows : list of arrays
         Cotangent of the rows of the step, in an array with a row for each node; else empty.
     """
 
@@ -100,7 +100,7 @@ class Cotangents(NamedTuple):
     node: Any
     arrays: list[Any]
     warm: Any
-    near: list[Any]
+    node_rows: list[Any]
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class Step:
     driven: bool
 
     def __call__(self, arrays: list[Any], state: Carry) -> tuple[Carry, Array]:
-        arrays, near = self.sees(arrays, state.number)
-        node, warm, status = self.step(self.parts.tree(arrays), state.node, state.warm, near)
+        arrays, node_rows = self.step_arguments(arrays, state.number)
+        node, warm, status = self.step(self.parts.tree(arrays), state.node, state.warm, node_rows)
         return Carry(node, warm, state.number + 1), status.astype(np.int32)
 
-    def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
+    def step_arguments(self, arrays: list[Any], number: Any) -> tuple[list[Any], Any]:
         """Arguments of the i-th step: arrays for the tree, and the rows of its two nodes."""
-        return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], i, 2)) if self.driven else (arrays, None)
+        return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], number, 2)) if self.driven else (arrays, None)
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class FirstNode(Operation):
         return (self.size,)
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
-        arrays, near = self.step.sees(arrays, 0)
-        return self.first(self.step.parts.tree(arrays), x, near)
+        arrays, node_rows = self.step.step_arguments(arrays, 0)
+        return self.first(self.step.parts.tree(arrays), x, node_rows)
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,13 @@ class TangentStep:
 
     def __call__(self, given: Forwards, state: Carry) -> tuple[Carry, Array]:
         def function(moving: list, x: Array) -> tuple:
-            new, status = self.step(joined(given.arrays, moving, self.active), state._replace(node=x))
+            new, status = self.step(with_active(given.arrays, moving, self.active), state._replace(node=x))
             return new.node, (new, status)
 
-        at, directions = (chosen(given.arrays, self.active), state.node.value), (given.tangents, state.node.tangent)
+        at, directions = (
+            (active_values(given.arrays, self.active), state.node.value),
+            (given.tangents, state.node.tangent),
+        )
         x, x_dot, (new, status) = jax.jvp(function, at, directions, has_aux=True)
         return new._replace(node=Dual(x, x_dot)), status
 
@@ -180,14 +183,14 @@ class BackwardStep:
         block, i = given.block, state.i
         n = len(given.arrays) - self.step.driven
         active, driven = self.active[:n], any(self.active[n:])
-        arrays, near = self.step.sees(given.arrays, block.begin + i)
+        arrays, node_rows = self.step.step_arguments(given.arrays, block.begin + i)
 
-        def function(warm: Array, moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
-            tree = self.step.parts.tree(joined(arrays, moving, active))
-            node, new, _ = self.step.step(tree, x, warm, *seen or (near,))
+        def function(warm: Array, moving: list, x: Array, *rows: Array) -> tuple[Array, Array]:
+            tree = self.step.parts.tree(with_active(arrays, moving, active))
+            node, new, _ = self.step.step(tree, x, warm, *rows or (node_rows,))
             return node, new
 
-        at = chosen(arrays, active), block.nodes[i, :-1], *([near] if driven else [])
+        at = active_values(arrays, active), block.nodes[i, :-1], *([node_rows] if driven else [])
         reached, outgoing = block.nodes[i + 1, :-1], state.node + block.entering[i + 1, :-1]
 
         def pulled(warm: Array) -> tuple:
@@ -219,8 +222,8 @@ def tangent_row(_: Any, state: Carry) -> Array:
     return jnp.append(state.node.tangent, 0.0)
 
 
-def near_row(_: Any, state: Cotangents) -> Array:
-    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state.near)])
+def driven_row(_: Any, state: Cotangents) -> Array:
+    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state.node_rows)])
 
 
 @dataclass(frozen=True)
@@ -230,9 +233,9 @@ class Plan:
     Parameters
     ----------
     first : callable
-        (tree, x, near) to node 0.
+        (tree, x, rows) to node 0.
     step : callable
-        (tree, node, warm, near) to (node, warm, status), nodes without their status. Both are hashable, and part of
+        (tree, node, warm, rows) to (node, warm, status), nodes without their status. Both are hashable, and part of
         the cache keys of their programs.
     parts : Parts
         Static part of the tree.
@@ -244,7 +247,7 @@ class Plan:
         Length of the warm-start vector that is passed from step to step and only saves iterations: zeros for a cold
         start. It is not part of the nodes.
     driven : bool
-        True if the last array has a row for each node, of which a step is given its own and the next: ``near``.
+        True if the last array has a row for each node, of which a step is given its own and the next: ``node_rows``.
     """
 
     first: Callable[..., Array]

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.purity import refuse_changing
-from geonh.engine.captured import around, looked_at_once
+from geonh.engine.captured import captured_variables, inspected_once
 from geonh.engine.internals import hashable_combine, hashable_partition
 
 Function = TypeVar("Function", bound=Callable)
@@ -27,7 +27,7 @@ def forward_only() -> Iterator[None]:
 
     The trace, and so every bit of the result, is the same if the user has disabled ``jit``.
     """
-    with _forward(True), jax.disable_jit(False), looked_at_once():
+    with _forward(True), jax.disable_jit(False), inspected_once():
         yield
 
 
@@ -49,17 +49,17 @@ def traced_once(method: Function) -> Function:
         if not is_forward_only():
             return method(*args)
         arrays, static = hashable_partition(args, eqx.is_array)
-        return _method(method, static, around(static))(arrays)
+        return _jitted_method(method, static, captured_variables(static))(arrays)
 
     return cast(Function, wrapper)
 
 
-KEPT = 96
+TRACES = 96
 """Maximum number of user functions, and of methods of systems, whose traces are kept alive in JAX's cache."""
 
 
-@functools.lru_cache(maxsize=KEPT)
-def _method(method: Callable, static: Any, _: tuple) -> Callable:
+@functools.lru_cache(maxsize=TRACES)
+def _jitted_method(method: Callable, static: Any, _: tuple) -> Callable:
     return jax.jit(lambda arrays: method(*hashable_combine(arrays, static)))
 
 
@@ -77,7 +77,7 @@ def call_traced(function: Callable, *args: Any) -> Any:
     if not is_forward_only() or not isinstance(function, FunctionType):
         refuse_changing(function, args)
         return function(*args)
-    jitted = _jitted(function, around(function))
+    jitted = _jitted(function, captured_variables(function))
     refuse_changing(function, args, lambda *args: jitted.trace(*args).jaxpr)
     try:
         return jitted(*args)
@@ -87,6 +87,6 @@ def call_traced(function: Callable, *args: Any) -> Any:
         return function(*args)  # non-numbers are refused by the caller
 
 
-@functools.lru_cache(maxsize=KEPT)  # a new wrapper would look up the trace again, which is slow
+@functools.lru_cache(maxsize=TRACES)  # a new wrapper would look up the trace again, which is slow
 def _jitted(function: Callable, _: tuple) -> Any:
     return jax.jit(lambda *args: function(*args))

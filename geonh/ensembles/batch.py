@@ -22,6 +22,9 @@ from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import digest
 from geonh.runs.controls import inspect_forces
 
+SHOWN = 64
+"""Largest number of values of member 0 that a store shows of each argument."""
+
 
 class Member(NamedTuple):
     """Initial data of a member; for a batch, every array has the members along the first axis.
@@ -87,13 +90,20 @@ class MemberRecipe:
     def varied(self) -> tuple[str, ...]:
         return tuple(name for names, _ in self.axes for name in names)
 
-    def digest(self) -> str:
-        """Digest of the given data, bitwise, and of the initial data of the first and last members, to rounding."""
-        given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
-        arrays = map(np.asarray, jax.tree.leaves(given))
-        numbers = [(a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for a in arrays]
-        ends = [self.batch(0, min(64, self.size)).members, self.batch(max(self.size - 64, 0), self.size).members]
-        return digest(str((self.axes, numbers)), [np.asarray(a) for a in jax.tree.leaves(ends)])
+    def initial_data(self) -> dict[str, list[Any]]:
+        """For each name: digest of the given data, bitwise, and of the first and last members, to rounding; and the
+        numbers of member 0, if they are few, as JSON data.
+        """
+        ends = [_by_name(self.batch(0, min(64, self.size)).members)]
+        ends.append(_by_name(self.batch(max(self.size - 64, 0), self.size).members))
+        found: dict[str, list[Any]] = {}
+        for name, first in ends[0].items():
+            given = [] if is_drawn(self.given.get(name)) else jax.tree.leaves(self.given.get(name))
+            numbers = [(np.shape(a), hashlib.sha256(np.asarray(a).tobytes()).hexdigest()) for a in given]
+            arrays = [np.asarray(a) for a in jax.tree.leaves([end[name] for end in ends])]
+            values = np.concatenate([*(np.ravel(np.asarray(a)[0]) for a in jax.tree.leaves(first)), np.zeros(0)])
+            found[name] = [digest(str(numbers), arrays), values.tolist() if values.size <= SHOWN else []]
+        return found
 
     def member(self, i: int) -> Member:
         """Initial data of a member."""
@@ -123,7 +133,7 @@ class MemberRecipe:
         return Batch(members, self.varied, stop - start, self.shape if stop - start == self.size else {})
 
 
-def made_members(
+def as_members(
     system: System,
     values: Mapping[str, Any],
     parameters: Mapping[str, Any] | None,
@@ -168,7 +178,9 @@ def made_members(
         if name in given or name == "controls":
             raise ValueError(f"parameters: {name!r} is the name of an argument too; rename the parameter")
         ones[name] = known[name]
-        given[name] = value if is_drawn(value) else _like(as_float64(value, f"parameters[{name!r}]"), known[name], name)
+        given[name] = (
+            value if is_drawn(value) else _as_value(as_float64(value, f"parameters[{name!r}]"), known[name], name)
+        )
     random = [name for name, value in given.items() if is_drawn(value)]
     lengths = {name: _length(name, value, ones[name]) for name, value in given.items() if name not in random}
     if controls is not None:
@@ -207,6 +219,13 @@ class Shared(NamedTuple):
         return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
 
 
+def _by_name(members: Member) -> dict[str, Any]:
+    """Initial data by the names of the arguments, and of the parameters."""
+    return {"xi0": members.xi, "g0": members.g, "dt": members.dt, "t0": members.t0, **members.parameters} | (
+        {} if members.controls is None else {"controls": members.controls}
+    )
+
+
 def _projected(shared: Shared, member: Member) -> tuple:
     """Configuration and velocity of a member on the constraints."""
     system = shared.problem(member).system
@@ -238,7 +257,7 @@ def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
     return axes
 
 
-def _like(array: np.ndarray, one: Any, name: str) -> Any:
+def _as_value(array: np.ndarray, one: Any, name: str) -> Any:
     """Array for a parameter, or one for each member, converted to lists if the parameter is a list."""
     if not isinstance(one, list | tuple):
         if not jax.tree_util.all_leaves([one]):
@@ -250,7 +269,7 @@ def _like(array: np.ndarray, one: Any, name: str) -> Any:
         raise ValueError(
             f"parameters[{name!r}] must have shape {shape}, with a first axis of members; got {array.shape}"
         )
-    return type(one)(_like(np.take(array, i, axis), entry, name) for i, entry in enumerate(one))
+    return type(one)(_as_value(np.take(array, i, axis), entry, name) for i, entry in enumerate(one))
 
 
 def _length(name: str, value: Any, one: Any) -> int | None:
@@ -263,10 +282,10 @@ def _length(name: str, value: Any, one: Any) -> int | None:
         if len(lengths) == 1 and 0 not in lengths:
             return lengths.pop()
     shapes = ", ".join(str(list(np.shape(a))) for a, _ in pairs)
-    wanted = ", ".join(str(list(np.shape(b))) for _, b in pairs)
+    expected = ", ".join(str(list(np.shape(b))) for _, b in pairs)
     all_of_it = ", all of its arrays" if len(pairs) > 1 else ""
     raise ValueError(
-        f"{name} must have shape {wanted}, with a first axis of members where it differs{all_of_it}; got {shapes}"
+        f"{name} must have shape {expected}, with a first axis of members where it differs{all_of_it}; got {shapes}"
     )
 
 
@@ -290,9 +309,9 @@ def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, n
     array = as_float64(controls, "controls")
     if array.ndim < 2 or array.shape[1] < n_nodes:
         return array, None
-    if len(array) < n_nodes or not _suit(system, array):
+    if len(array) < n_nodes or not _forces_accept(system, array):
         return None, array
-    if _suit(system, array[0]):
+    if _forces_accept(system, array[0]):
         raise ValueError(
             f"controls of shape {list(array.shape)} may be the same for all members, at {n_nodes} nodes, or differ "
             "between them, and the forces take both: give what is the same as a function of t, or have the forces "
@@ -301,7 +320,7 @@ def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, n
     return array, None
 
 
-def _suit(system: System, controls: np.ndarray) -> bool:
+def _forces_accept(system: System, controls: np.ndarray) -> bool:
     """True if the forces accept such values at the nodes."""
     try:
         inspect_forces(system, Clock(0.0, 1.0, controls), system.point(None), np.zeros(system.group.dim))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geonh.ensembles.batch import MemberRecipe, Shared
-from geonh.ensembles.reading import Wanted
+from geonh.ensembles.reading import Observable
 from geonh.ensembles.statistics import Statistic
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
@@ -23,7 +23,7 @@ class Configuration:
     members: MemberRecipe
     n_steps: int
     save_every: int
-    observables: tuple[Wanted, ...]
+    observables: tuple[Observable, ...]
     statistics: tuple[Statistic, ...]
     events: tuple[Event, ...]
     most_events: int
@@ -35,6 +35,6 @@ class Configuration:
         return Shared(self.system, self.method, self.controls)
 
     @property
-    def reading(self) -> tuple[Wanted, ...]:
+    def reading(self) -> tuple[Observable, ...]:
         """Observables to compute at the nodes: those to keep, and the arguments of the statistics."""
-        return tuple({one.name: one for one in (*(s.wanted for s in self.statistics), *self.observables)}.values())
+        return tuple({one.name: one for one in (*(s.observable for s in self.statistics), *self.observables)}.values())

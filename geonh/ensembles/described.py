@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
+from geonh.ensembles.labels import at_the_last
 from geonh.ensembles.stores import Store, StoreError
 from geonh.integrators.node import Result
 from geonh.results.events import Crossings
 from geonh.results.tables import EVENT_AXES, EVENT_NAMES
 from geonh.results.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 STATISTIC = "statistic "
 """Prefix of the names of arrays that hold the state of statistics."""
@@ -89,13 +93,28 @@ class SweepStore(Store):
         parts = [unpacked(record["events"]) for record in self._finished()]
         if not parts:
             return {}
-        found = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
+        crossings = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
         variables: dict[str, tuple] = {}
         for i, name in enumerate(self._names):
-            of = found.taken(found.which == i)
+            of = crossings.taken(crossings.which == i)
             for what in ("t", "k", "g_vector", "xi", "multipliers"):
                 axes = (f"event of {name}", *EVENT_AXES.get(what, ()))
                 variables[f"{name}:{what}"] = axes, getattr(of, what), {"long_name": EVENT_NAMES[what]}
+        return variables
+
+    def last(self, nodes: xr.Dataset) -> dict[str, tuple]:
+        """Last node of a single run that stopped early, as variables "g:last", … and "n_steps"; none for others."""
+        missing = set(self.missing())
+        shards = [i for i in range(self.shards) if i not in missing] if self._is_run else []
+        record = self.record(shards[-1]) if shards else None
+        if record is None or "last" not in record:
+            return {}
+        wrong = misfit(record["last"], {str: PACKED}, "last") or ", ".join({*record["last"]} - {*nodes})
+        if wrong:
+            raise StoreError(f"{self.path} is damaged: its last node: {wrong}")
+        variables: dict[str, tuple] = {"n_steps": ((), record["k"], {"long_name": "good steps"})}
+        for name, values in zip(record["last"], unpacked(record["last"].values()), strict=True):
+            variables[f"{name}:last"] = nodes[name].dims[1:], values, at_the_last(name)
         return variables
 
     @property
@@ -111,11 +130,11 @@ class SweepStore(Store):
 
     def first(self) -> Trajectory:
         """First node of member 0; StoreError if it belongs to another store."""
-        found = Trajectory.load(self.file(START))
-        told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
-        if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
+        trajectory = Trajectory.load(self.file(START))
+        layout = (trajectory.save_every, trajectory.attributes["point_names"], trajectory.attributes["velocity_names"])
+        if layout != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
             raise StoreError(f"{self.path} is damaged: its first node, in {START}, is one of another store")
-        return found
+        return trajectory
 
 
 def packed(arrays: Iterable[Any]) -> list[list[Any]]:

@@ -13,11 +13,11 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
-from geonh.engine import computed, mapped
+from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.events import OCCURRENCE, Passed
-from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.events import OCCURRENCE, Passed, points
+from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
@@ -52,6 +52,9 @@ class Ensemble(Observed):
         Times of the nodes, seconds.
     kept : dict of str to ndarray, shape=[members, N, …]
         Requested observables; the nodes "g", "p_plus", "p_minus" by default.
+    last : dict of str to ndarray, shape=[members, …]
+        The same at the last good node of each member, of step number ``n_steps``: between saved nodes, where the member
+        stopped early. nan for members that did not start, or were interrupted.
     g : point of the group, with leading axes [members, N]
         Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
     g_vector : ndarray, shape=[members, N, size]
@@ -76,7 +79,7 @@ class Ensemble(Observed):
     gathered : tuple of Statistic
         The statistics themselves.
     status : ndarray of int, shape=[members]
-        ``Result`` of each member; from a failure on all its entries are nan.
+        ``Result`` of each member; its entries are nan after it stopped.
     n_steps : ndarray of int, shape=[members]
         Good steps of each member.
     parameters : dict of str to ndarray, shape=[members, …]
@@ -101,6 +104,7 @@ class Ensemble(Observed):
     batch: Batch
     k: np.ndarray
     kept: dict[str, np.ndarray]
+    last: dict[str, np.ndarray]
     events: dict[str, Passed]
     statistics: dict[str, np.ndarray]
     gathered: tuple[Statistic, ...]
@@ -111,22 +115,23 @@ class Ensemble(Observed):
     method_reason: str = ""
 
     @classmethod
-    def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
+    def of(cls, sweep: Configuration, solved: Solved) -> Ensemble:
         """Create an ensemble from the solved members of a sweep."""
         return cls(
             system=sweep.system,
             method=sweep.method,
             controls=sweep.controls,
-            batch=found.batch,
+            batch=solved.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
-            kept=found.kept,
-            events=found.events,
-            statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
+            kept=solved.kept,
+            last=solved.last,
+            events=solved.events,
+            statistics=results_of(sweep.statistics, solved.statistics) if solved.statistics else {},
             gathered=sweep.statistics,
-            status=found.status,
-            n_steps=found.n_steps,
-            faults=found.faults,
-            engine=found.engine,
+            status=solved.status,
+            n_steps=solved.n_steps,
+            faults=solved.faults,
+            engine=solved.engine,
             method_reason=sweep.method_reason,
         )
 
@@ -196,9 +201,7 @@ class Ensemble(Observed):
 
     @cached_property
     def g(self) -> Any:
-        group = self.system.group
-        flat = mapped(_from_vector, group, self.g_vector.reshape(-1, self.g_vector.shape[2]))
-        return jax.tree.map(lambda a: a.reshape(*self.g_vector.shape[:2], *a.shape[1:]), flat)
+        return points(self.system.group, self.g_vector)
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
@@ -214,7 +217,7 @@ class Ensemble(Observed):
         return read_all(self._shared, self.batch.members, nodes) | kept
 
     def __getitem__(self, member: int) -> Trajectory:
-        """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
+        """Member as a ``Trajectory`` up to its last good node; to continue it, start a ``solve`` there."""
         i = self._number(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
@@ -224,6 +227,9 @@ class Ensemble(Observed):
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
         rows = [made.nodes.rows, after.rows]
+        if self.n_steps[i] > self.k[n - 1] and np.isfinite(self.last["g"][i, 0]):
+            end = Nodes(self.n_steps[i], *(self.last[name][i] for name in NODES))
+            rows.append(end.taken(None).rows)
         made = extended(made, rows, first, Result(int(self.status[i])))
         return made.with_run(state=None, crossings=self._crossings(i))
 
@@ -240,8 +246,8 @@ class Ensemble(Observed):
             for name in OCCURRENCE
         )
         which, k = np.repeat(np.arange(len(counts)), counts), np.floor((t - t0) / dt).astype(np.int64)
-        found = Crossings(tuple(self.events), which, k, t, *others)
-        return found.taken(np.argsort(np.sign(dt) * t, kind="stable"))
+        crossings = Crossings(tuple(self.events), which, k, t, *others)
+        return crossings.taken(np.argsort(np.sign(dt) * t, kind="stable"))
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
@@ -268,21 +274,28 @@ class Ensemble(Observed):
         """
         units = self.units
         nodes = "time" if self.same_times else "step"
-        found: dict[str, tuple] = {
+        variables: dict[str, tuple] = {
             name: (dims_of(name, values, nodes), values, attributes_of(name)) for name, values in self.kept.items()
         }
-        found["status"] = (("member",), self.status, STATUS)
-        found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        variables["status"] = (("member",), self.status, STATUS)
+        variables["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        for name, values in self.last.items():
+            member, _, *axes = variables[name][0]
+            variables[f"{name}:last"] = ((member, *axes), values, at_the_last(name))
         for name, passed in self.events.items():
-            for what, value in passed._asdict().items():
+            for what, value in passed.data.items():
                 label = f"{name}:{what}"
-                found[label] = (dims_of(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
+                variables[label] = (
+                    dims_of(label, value, f"event of {name}")[: value.ndim],
+                    value,
+                    attributes_of(label),
+                )
         if not self.same_times:
-            found["t"] = (("member", "step"), self.t, {"units": units["time"]})
+            variables["t"] = (("member", "step"), self.t, {"units": units["time"]})
         for name, values in self.parameters.items():
-            label = f"parameter {name}" if name in {*found, *others, *TAKEN} else name
-            found[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
-        return found
+            label = f"parameter {name}" if name in {*variables, *others, *TAKEN} else name
+            variables[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
+        return variables
 
     @property
     def same_times(self) -> bool:
@@ -315,8 +328,8 @@ class Ensemble(Observed):
         coordinates |= {name: along for name, along in of_axes.items() if along[0] in dims}
         times = {"dt": self.batch.members.dt, "t0": self.batch.members.t0}
         once = {name: float(values[0]) for name, values in times.items() if name not in self.batch.varied}
-        made = xr.Dataset(data, coordinates, {**self.attributes, **once, "geonh_version": __version__})
-        return made.set_coords(
+        dataset = xr.Dataset(data, coordinates, {**self.attributes, **once, "geonh_version": __version__})
+        return dataset.set_coords(
             [f"parameter {name}" if f"parameter {name}" in data else name for name in self.parameters]
         )
 
@@ -346,7 +359,3 @@ def first_trajectory(shared: Shared, member: Member, save_every: int, reason: st
     clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
         return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
-
-
-def _from_vector(group: Any, vector: Any) -> Any:
-    return group.from_vector(vector)

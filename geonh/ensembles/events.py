@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,36 +12,85 @@ from jax import Array
 from geonh.engine import mapped, prepared
 from geonh.ensembles.batch import Member, Shared
 from geonh.ensembles.reading import MemberNode, Placed, flattened
-from geonh.results.events import Event
+from geonh.groups.base import LieGroup
+from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import Located, Notices, Search, at_node, located, passages, suspects_of
+from geonh.runs.event_loop import Located, Notices, Search, at_node, located, located_zeros, possible_events
 
 OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
 """Data of an event where it occurs."""
 
 
-class Passed(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Passed(Labelled):
     """First occurrences of an event in each member, in the order of time, nan where there were fewer.
 
     Attributes
     ----------
+    group : LieGroup
+        Group of the system.
     number : ndarray of int, shape=[members]
         Number of occurrences.
     t : ndarray, shape=[members, most]
         Times, seconds; ``most`` is ``most_events``.
+    g : point of the group, with leading axes [members, most]
+        Group elements.
     g_vector : ndarray, shape=[members, most, size]
-        Group elements, flattened as by ``group.to_vector``.
+        The same, flattened.
     xi : ndarray, shape=[members, most, n]
         Velocities.
     multipliers : ndarray, shape=[members, most, m]
         λ of the constraint force at the events.
+    point_names, velocity_names : tuple of str
+        Names of the entries of ``g_vector``, and of ξ.
     """
 
+    group: LieGroup
     number: np.ndarray
     t: np.ndarray
     g_vector: np.ndarray
     xi: np.ndarray
     multipliers: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def point_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.group.point_names
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.group.velocity_names
+
+    @property
+    def g(self) -> Any:
+        return points(self.group, self.g_vector)
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """The arrays, by name, as stores have them."""
+        return {name: getattr(self, name) for name in ("number", *OCCURRENCE)}
+
+    def __repr__(self) -> str:
+        there = self.number > 0
+        if not there.any():
+            return f"Passed: an event in none of {len(self)} members"
+        first = self.t[there, 0]
+        return (
+            f"Passed: an event in {there.sum()} of {len(self)} members, {self.number.sum()} times, up to "
+            f"{self.t.shape[1]} kept of each, first at t = {first.min():.6g} to {first.max():.6g}"
+        )
+
+
+def points(group: LieGroup, vectors: np.ndarray) -> Any:
+    """Points of a group from vectors, with the leading axes of these."""
+    flat = mapped(_from_vector, group, vectors.reshape(-1, vectors.shape[-1]))
+    return jax.tree.map(lambda a: a.reshape(*vectors.shape[:-1], *a.shape[1:]), flat)
+
+
+def _from_vector(group: Any, vector: Any) -> Any:
+    return group.from_vector(vector)
 
 
 class MemberEvents:
@@ -61,6 +111,7 @@ class MemberEvents:
         size = len(members.dt)
         self.results = {
             event.name: Passed(
+                shared.system.group,
                 np.zeros(size, np.int64),
                 *(np.full((size, most, *getattr(one, name).shape[1:]), np.nan) for name in OCCURRENCE),
             )
@@ -73,7 +124,7 @@ class MemberEvents:
         Returns the number of steps of each member up to a terminal event, or of all.
         """
         data = jax.tree.map(lambda a: a[indices], self._members)
-        before = Nodes(*(np.concatenate([a, b[:, :-1]], axis=1) for a, b in zip(last, after, strict=True)))
+        before = jax.tree.map(lambda a, b: np.concatenate([a, b[:, :-1]], axis=1), last, after)
         n_steps = np.full(len(after.k), after.k.shape[1])
         pairs = flattened(data, before), flattened(data, after)
         values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
@@ -89,7 +140,7 @@ class MemberEvents:
         one = jax.tree.map(lambda a: np.asarray(a)[0], here)
         locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
         at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
-        zeros = passages(locate, here, there, which, at_ends, self._directions[which])
+        zeros = located_zeros(locate, here, there, which, at_ends, self._directions[which])
         owners = members[zeros.row]
         order = np.lexsort((zeros.t * np.sign(data.dt[owners]), owners))  # of each member in its order of time
         for i in self._notices.occurrences(zeros, order, owners):
@@ -117,7 +168,7 @@ def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _Even
     before, after = (Placed.of(shared, node) for node in nodes)
     (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
     ends = (before.node.g, xi), (after.node.g, xi_after)
-    suspects = suspects_of(before.problem, before.node.k, *ends, at_before, at_after)
+    suspects = possible_events(before.problem, before.node.k, *ends, at_before, at_after)
     return _EventValues(at_before, at_after, suspects)
 
 

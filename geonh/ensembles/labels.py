@@ -44,19 +44,24 @@ def results_of(statistics: Iterable[Statistic], known: Iterable[dict[str, np.nda
 def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
     """Results of statistics, with names of the axes, and the coordinates of additional axes."""
     axes = {s.label(s.axis[0]): s.axis[1:] for s in statistics if s.axis is not None}
-    found: dict[str, tuple] = {}
+    variables: dict[str, tuple] = {}
     for label, values in results.items():
         name, _, what = label.partition(":")
         dims = ["member" if what.endswith("over time") else nodes]
         if label in axes:
             dims.append(f"{what} of {name}")
-            found[dims[1]] = (dims[1:], *axes[label])
+            variables[dims[1]] = (dims[1:], *axes[label])
         rest = values.ndim - len(dims)
         dims += [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
-        found[label] = (tuple(dims), values, attributes_of(label))
-    return found
+        variables[label] = (tuple(dims), values, attributes_of(label))
+    return variables
 
 
 def attributes_of(name: str) -> dict[str, str]:
     """Attributes of an observable."""
     return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
+
+
+def at_the_last(name: str) -> dict[str, str]:
+    """Attributes of an observable at the last good node."""
+    return {"long_name": f"{attributes_of(name)['long_name']}, at the last good node"}

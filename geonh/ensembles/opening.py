@@ -14,7 +14,7 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
-from geonh.ensembles.statistics import made_statistic
+from geonh.ensembles.statistics import statistic_from_data
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
-    data, about = store.opened().assign(store.events()), store.about
-    _try(store)
+    data, about = store.opened(), store.about
+    data = data.assign(store.events() | store.last(data))
+    _read_one_shard(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()
     sizes = data.sizes
@@ -89,14 +90,14 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     differ = about["configuration"]["what differs"]
     labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
     data = data.set_coords([label for label in labels if label in data])
-    statistics = [made_statistic(one) for one in about["statistics"]]
+    statistics = [statistic_from_data(one) for one in about["statistics"]]
     for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
     return data.assign_attrs({**facts, "missing": missing})
 
 
-def _try(store: SweepStore) -> None:
+def _read_one_shard(store: SweepStore) -> None:
     """Read an entry of each array from an existing shard, to detect undecodable data on opening."""
     there = set(range(store.shards)) - set(store.missing())
     for name in store.about["arrays"] if there else ():
@@ -106,7 +107,7 @@ def _try(store: SweepStore) -> None:
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:
     """Results of the statistics of a store's finished shards, merged in the order of the shards."""
-    statistics = [made_statistic(data) for data in store.about["statistics"]]
+    statistics = [statistic_from_data(data) for data in store.about["statistics"]]
     missing = set(store.missing())
     finished = [i for i in range(store.shards) if i not in missing]
     known = []
@@ -121,7 +122,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
             if "numbers" in one:
                 there = one["numbers"] >= 0
                 one = {name: values[there] for name, values in one.items()}
-            joined = one if joined is None else statistic.joined(joined, one)
+            joined = one if joined is None else statistic.merge(joined, one)
         known.append(joined or {})
     pairs = [(s, k) for s, k in zip(statistics, known, strict=True) if k]
     return results_of([s for s, _ in pairs], [k for _, k in pairs])
@@ -163,7 +164,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
         ours, theirs = store.first(), other.first()
         same = same and all(ours.attributes[name] == theirs.attributes[name] for name in ("system", "parameters"))
-        if not same or (ours.known and ours.known.traces) != (theirs.known and theirs.known.traces):
+        values = [first.function_values for first in (ours, theirs)]
+        if not same or (values[0] and values[0].traces) != (values[1] and values[1].traces):
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):

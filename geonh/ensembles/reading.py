@@ -29,7 +29,7 @@ TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "
 """Names reserved by tables and files."""
 
 
-class Wanted(NamedTuple):
+class Observable(NamedTuple):
     """Requested observable: its name, or a name with a user's function."""
 
     name: str
@@ -43,7 +43,7 @@ class MemberNode(NamedTuple):
     node: Nodes
 
 
-def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
+def requested_observables(observables: Any, what: str = "observables") -> tuple[Observable, ...]:
     """Return the requested observables, from names, or a mapping of names to names or functions.
 
     Raises
@@ -56,7 +56,7 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
         raise TypeError(
             f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {shortly(observables)}"
         )
-    found = []
+    requested = []
     for name, value in (
         observables if isinstance(observables, Mapping) else {str(name): str(name) for name in listed}
     ).items():
@@ -66,24 +66,24 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
             if not name or name in TAKEN or set(name) & set("/:"):
                 raise ValueError(f"{what}: {name!r} cannot be the name of a function, a table or file needs it itself")
-        found.append(Wanted(name, value if callable(value) else None))
-    return tuple(found)
+        requested.append(Observable(name, value if callable(value) else None))
+    return tuple(requested)
 
 
-def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
+def inspect_functions(system: System, observables: Iterable[Observable]) -> None:
     """Trace functions of (t, g, ξ, λ) once, and raise if they are invalid or use indices out of range."""
     zero = np.zeros(())
     with float64():
         g, xi = system.point(None), np.zeros(system.group.dim)
         lam = np.zeros(len(system.annihilator(system.at(g, zero))))
-        for name, function in wanted:
+        for name, function in observables:
             if function is not None:
                 what = f"observables[{name!r}]"
                 more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
                 inspected(what, jax.make_jaxpr(functools.partial(evaluated, what, function))(zero, g, xi, lam, *more))
 
 
-def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
+def read(shared: Shared, members: Member, nodes: Nodes, observables: tuple[Observable, ...]) -> dict[str, np.ndarray]:
     """Evaluate observables at nodes, by name, shape=[members, nodes, …]; nan for missing nodes.
 
     Parameters
@@ -92,8 +92,8 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
         Data common to the members.
     """
     shape, n = nodes.k.shape, nodes.k.size
-    known = {name: part for name, part in zip(NODES, nodes[1:], strict=True) if Wanted(name) in wanted}
-    others = tuple(one for one in wanted if one.name not in known)
+    known = {name: part for name, part in zip(NODES, nodes[1:4], strict=True) if Observable(name) in observables}
+    others = tuple(one for one in observables if one.name not in known)
     if others:
         flat = flattened(members, nodes)
         values = mapped(_values, (shared, others), flat)
@@ -102,13 +102,13 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
             value = np.asarray(value, float) if value.dtype.kind != "c" else value
             value[empty] = np.nan
             known[name] = value.reshape(*shape, *value.shape[1:]) if n else value
-    return {one.name: known[one.name] for one in wanted}
+    return {one.name: known[one.name] for one in observables}
 
 
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
     flat = flattened(members, nodes)
-    observables = mapped(_everything, shared, flat)
+    observables = mapped(_all_observables, shared, flat)
     empty = np.isnan(flat.node.g_vector[:, 0])
     for value in observables.values():
         value[empty] = np.nan
@@ -125,7 +125,7 @@ def flattened(members: Member, nodes: Nodes) -> MemberNode:
         rows = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
         rows = rows.reshape(count * n, *rows.shape[2:])
     many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
-    flat = Nodes(*(a.reshape(count * n, *a.shape[2:]) for a in (k, *nodes[1:])))
+    flat = jax.tree.map(lambda a: a.reshape(count * n, *a.shape[2:]), nodes._replace(k=k))
     return MemberNode(many._replace(controls=rows), flat)
 
 
@@ -137,23 +137,23 @@ class Placed(NamedTuple):
 
     @classmethod
     def of(cls, shared: Shared, at: MemberNode) -> Placed:
-        problem, (k, g_vector, p_plus, p_minus) = shared.problem(at.member), at.node
+        problem, (k, g_vector, p_plus, p_minus, t) = shared.problem(at.member), at.node
         if at.member.controls is not None:
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
             problem, k = problem._replace(clock=clock), jnp.zeros_like(k)
-        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus))
+        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t))
 
 
-def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:
+def _all_observables(shared: Shared, node: MemberNode) -> dict[str, Any]:
     return observe(*Placed.of(shared, node))
 
 
-def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[str, Any]:
-    shared, wanted = tree
+def _values(tree: tuple[Shared, tuple[Observable, ...]], node: MemberNode) -> dict[str, Any]:
+    shared, observables = tree
     problem, at = Placed.of(shared, node)
     known, system = observe(problem, at), problem.system
     values = {}
-    for name, function in wanted:
+    for name, function in observables:
         if function is not None:
             what = f"observables[{name!r}]"
             more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()

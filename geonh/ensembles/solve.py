@@ -22,7 +22,8 @@ def solve_ensemble(
     xi0: Any,
     g0: Any = None,
     dt: Any,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: Any = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
@@ -57,7 +58,9 @@ def solve_ensemble(
     dt : float, or array_like of shape=[members]
         Time steps in seconds.
     n_steps : int
-        Number of steps, the same for all.
+        Number of steps, the same for all; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, as for ``solve``, where dt and t0 are the same for all.
     t0 : float, or array_like of shape=[members]
         Initial times in seconds.
     controls : callable or array_like, shape=[n_steps + 1, …] or [members, n_steps + 1, …], optional
@@ -110,6 +113,7 @@ def solve_ensemble(
         parameters=parameters,
         dt=dt,
         n_steps=n_steps,
+        t_end=t_end,
         t0=t0,
         controls=controls,
         combine=combine,

@@ -25,6 +25,7 @@ from geonh.ensembles.reading import read
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
+from geonh.mechanics.system import System
 from geonh.results.nodes import Nodes, node_row
 from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
@@ -44,6 +45,8 @@ class Solved:
     Attributes
     ----------
     kept : dict of str to ndarray, shape=[members, nodes, …]
+    last : dict of str to ndarray, shape=[members, …]
+        The same observables at the last good node of each member that has ended.
     events : dict of str to ndarray, shape=[members, …]
     statistics : list of dict of str to ndarray
         State of each statistic, in the order of those of the sweep.
@@ -55,6 +58,7 @@ class Solved:
     n_steps: np.ndarray
     faults: dict[int, str]
     kept: dict[str, np.ndarray] = field(default_factory=dict)
+    last: dict[str, np.ndarray] = field(default_factory=dict)
     events: dict[str, Passed] = field(default_factory=dict)
     statistics: list[dict[str, np.ndarray]] = field(default_factory=list)
 
@@ -81,17 +85,17 @@ def solved(
     batch = sweep.members.batch(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
-    found = Solved(batch, "", status, counts, {})
-    first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
-    recorder = _Recorder(sweep, start, found, first.nodes)
+    results = Solved(batch, "", status, counts, {})
+    first = _member_starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
+    recorder = _Recorder(sweep, start, results, first.nodes)
     events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
-    found.events = events.results if events else {}
+    results.events = events.results if events else {}
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
             runner = _runner(sweep, batch, first.states)
-            found.engine = runner.engine
-            _Integration(sweep, runner, threads, recorder, events, found).all_members(report)
-    return found
+            results.engine = runner.engine
+            _Integration(sweep, runner, threads, recorder, events, results).all_members(report)
+    return results
 
 
 def _runner(sweep: Configuration, batch: Batch, states: State) -> BatchStepping:
@@ -115,11 +119,11 @@ class _Integration:
     threads: int
     recorder: _Recorder
     events: MemberEvents | None
-    found: Solved
+    results: Solved
 
     def all_members(self, report: Callable[[int, int], None]) -> None:
         """Integrate all members, some at a time, as many as take about ``SECONDS``."""
-        done, size, total = 0, FIRST, self.found.batch.size
+        done, size, total = 0, FIRST, self.results.batch.size
         while done < total:
             indices = np.arange(done, min(done + size, total))
             begun = time.perf_counter()
@@ -133,12 +137,12 @@ class _Integration:
 
     def _some_members(self, indices: np.ndarray) -> Iterator[float]:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
-        sweep, found, recorder, events = self.sweep, self.found, self.recorder, self.events
+        sweep, results, recorder, events = self.sweep, self.results, self.recorder, self.events
         members = recorder.members(indices)
-        starts = _starts(sweep.shared, members)
-        found.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
-        progress = _Progress.at(starts, indices)
-        progress.record(found)
+        starts = _member_starts(sweep.shared, members)
+        results.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
+        progress = _Progress.at(sweep.system, starts, indices)
+        progress.record(results)
         stride = 1 if events else sweep.save_every
         nodes_per_saved = sweep.save_every // stride
         longest = max(PIECE // (8 * self.runner.width * len(indices)), 1)
@@ -149,13 +153,15 @@ class _Integration:
             rows = progress.advance(self.runner, n, stride, self.threads)
             last, nodes = nodes.taken(np.s_[:, -1:]), Nodes.of_rows(rows, sweep.system.group.dim)
             if events:
-                progress.stop(events.locate(indices, last, nodes), nodes, done)
+                progress.stop(events.locate(indices, last, nodes), last, nodes, done)
             to_save = nodes.taken(np.s_[:, -(done + 1) % nodes_per_saved :: nodes_per_saved])
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
-            progress.record(found)
+            progress.record(results)
             yield done / sweep.n_steps
-        found.status[indices[progress.active]] = Result.SUCCESS
+        progress.last = _replaced_at(progress.last, progress.active, nodes.taken(np.s_[progress.active, -1]))
+        recorder.take_last(progress.last.taken(np.s_[:, None]), indices)
+        results.status[indices[progress.active]] = Result.SUCCESS
 
 
 @dataclass
@@ -168,19 +174,24 @@ class _Progress:
         Their indices in the batch.
     status : ndarray of int, shape=[members]
         SUCCESS while a member has not stopped.
+    last : Nodes, with leading axes [members]
+        The last good node of those that have stopped.
     """
 
+    system: System
     indices: np.ndarray
     states: State
     status: np.ndarray
     n_steps: np.ndarray
+    last: Nodes
 
     @classmethod
-    def at(cls, starts: Starts, indices: np.ndarray) -> _Progress:
+    def at(cls, system: System, starts: Starts, indices: np.ndarray) -> _Progress:
         """Members before their first step; those without a sound start have stopped."""
         status = np.full(len(indices), int(Result.SUCCESS))
         status[list(starts.faults)] = Result.START
-        return cls(indices, starts.states, status, np.zeros(len(indices), np.int64))
+        n_steps, first = np.zeros(len(indices), np.int64), starts.nodes.taken(np.s_[:, 0])
+        return cls(system, indices, starts.states, status, n_steps, first)
 
     @property
     def active(self) -> np.ndarray:
@@ -197,24 +208,29 @@ class _Progress:
         rows[active] = computed
         self.status[active] = reached.status
         self.n_steps[active] += reached.state.k - before.k
-        self.states = _put(self.states, active, reached.state)
+        self.states = _replaced_at(self.states, active, reached.state)
+        stopped = active & ~self.active
+        if stopped.any():
+            self.last = _replaced_at(self.last, stopped, _nodes_of(self.system, self.states).taken(stopped))
         return rows
 
-    def stop(self, last: np.ndarray, nodes: Nodes, done: int) -> None:
-        """Stop members at events, ``last`` steps after ``done`` steps; their nodes after that become nan."""
+    def stop(self, last: np.ndarray, before: Nodes, nodes: Nodes, done: int) -> None:
+        """Stop members at events, ``last`` steps after ``done`` steps, at ``before``; their later nodes become nan."""
         n = nodes.k.shape[1]
-        for values in nodes:
+        ends = _replaced_at(nodes.taken((np.arange(len(last)), last - 1)), last == 0, before.taken(np.s_[last == 0, 0]))
+        self.last = _replaced_at(self.last, last < n, ends.taken(last < n))
+        for values in jax.tree.leaves(nodes):
             values[np.arange(n) >= last[:, None]] = np.nan
         stopped = last < n
         self.status[stopped], self.n_steps[stopped] = Result.EVENT, done + last[stopped]
 
-    def record(self, found: Solved) -> None:
+    def record(self, results: Solved) -> None:
         """Enter the numbers of steps, and the status of the members that have stopped, into the results."""
-        found.n_steps[self.indices] = self.n_steps
-        found.status[self.indices[~self.active]] = self.status[~self.active]
+        results.n_steps[self.indices] = self.n_steps
+        results.status[self.indices[~self.active]] = self.status[~self.active]
 
 
-def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
+def _replaced_at(tree: Any, where: np.ndarray, values: Any) -> Any:
     """Replace entries of the arrays of a tree."""
     if where.all():
         return values
@@ -230,17 +246,17 @@ def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
 class _Recorder:
     """Destination of results: arrays for the observables kept, and the statistics."""
 
-    def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
-        self._sweep, self._start, self._found = sweep, start, found
-        size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
+    def __init__(self, sweep: Configuration, start: int, results: Solved, first: Nodes) -> None:
+        self._sweep, self._start, self._results = sweep, start, results
+        size, nodes = results.batch.size, sweep.n_steps // sweep.save_every + 1
         sample = self._read(first.taken(np.s_[:1]), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
-        kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
+        n_numbers = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
         refuse_too_much(
             f"{size} members with {nodes} nodes",
             {
-                "nodes": kept,
-                "statistics": sum(s.room(size, nodes, shapes[s.wanted.name]) for s in sweep.statistics),
+                "nodes": n_numbers,
+                "statistics": sum(s.room(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
@@ -250,12 +266,13 @@ class _Recorder:
             "most_events=, or take statistics= of less memory",
         )
         for one in sweep.observables:
-            found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
-        found.statistics = [s.nothing(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
+            results.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
+            results.last[one.name] = np.full((size, *shapes[one.name]), np.nan)
+        results.statistics = [s.initial(start, size, nodes, shapes[s.observable.name]) for s in sweep.statistics]
 
     def members(self, indices: np.ndarray) -> Member:
         """Initial data of some members."""
-        return jax.tree.map(lambda a: a[indices], self._found.batch.members)
+        return jax.tree.map(lambda a: a[indices], self._results.batch.members)
 
     def _read(self, nodes: Nodes, indices: np.ndarray) -> dict[str, np.ndarray]:
         return read(self._sweep.shared, self.members(indices), nodes, self._sweep.reading)
@@ -266,9 +283,15 @@ class _Recorder:
             return
         values, end = self._read(nodes, indices), node + nodes.k.shape[1]
         for one in self._sweep.observables:
-            self._found.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
-        for statistic, known in zip(self._sweep.statistics, self._found.statistics, strict=True):
-            statistic.seen(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
+            self._results.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
+        for statistic, known in zip(self._sweep.statistics, self._results.statistics, strict=True):
+            statistic.update(known, values[statistic.observable.name], self._start, int(indices[0]), node)
+
+    def take_last(self, nodes: Nodes, indices: np.ndarray) -> None:
+        """Evaluate the last good node of each of some members, and store the observables kept."""
+        values = read(self._sweep.shared, self.members(indices), nodes, self._sweep.observables)
+        for name, value in values.items():
+            self._results.last[name][indices] = value[:, 0]
 
 
 class Starts(NamedTuple):
@@ -279,12 +302,18 @@ class Starts(NamedTuple):
     nodes: Nodes
 
 
-def _starts(shared: Shared, members: Member) -> Starts:
+def _member_starts(shared: Shared, members: Member) -> Starts:
     with float64():
         states, faults = first_nodes(shared, members)
-    rows = mapped(node_row, Problem(shared.system, None, None), states)[:, None]
-    rows[list(faults)] = np.nan
-    return Starts(states, faults, Nodes.of_rows(rows, shared.system.group.dim))
+    nodes = _nodes_of(shared.system, states).taken(np.s_[:, None])
+    for part in jax.tree.leaves(nodes):
+        part[list(faults)] = np.nan
+    return Starts(states, faults, nodes)
+
+
+def _nodes_of(system: System, states: State) -> Nodes:
+    """Nodes of the states of members, with leading axes [members]."""
+    return Nodes.of_rows(mapped(node_row, Problem(system, None, None), states), system.group.dim)
 
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
@@ -295,17 +324,16 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
     for i in np.flatnonzero(~sound).tolist():
         member, of_member = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, facts))
         fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), of_member)
+        fault = fault or _refused_by_method(shared, member)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
-        if fault := fault or _refused_by_method(shared, member):
+        if fault:
             faults[i] = fault
     return states, faults
 
 
 def _refused_by_method(shared: Shared, member: Member) -> str:
     """Why the method cannot start a member, or nothing."""
-    if not shared.method.limits_starts:
-        return ""
     problem = shared.problem(member)
     try:
         with float64():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.validators import as_count, as_float64, one_of
-from geonh.ensembles.reading import Wanted, made_wanted
+from geonh.ensembles.reading import Observable, requested_observables
 
 SAMPLE = 4096
 """Default number of members sampled for quantiles, if there are more."""
@@ -53,17 +53,17 @@ class Statistic(ABC):
             raise TypeError(f"a statistic is of an observable's name, or of a function with a name, got {self.of!r}")
 
     @property
-    def wanted(self) -> Wanted:
+    def observable(self) -> Observable:
         name = str(self.of) if isinstance(self.of, str) else self.of.__name__
-        return made_wanted({name: name if isinstance(self.of, str) else self.of}, "statistics")[0]
+        return requested_observables({name: name if isinstance(self.of, str) else self.of}, "statistics")[0]
 
-    def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def labelled(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results for a given state, arrays of shape=[nodes or members, …], by label."""
-        return {self.label(what): values for what, values in self.told(known).items()}
+        return {self.label(what): values for what, values in self.results(state).items()}
 
     def label(self, what: str) -> str:
         """Label of a result: "energy:mean", "energy:mean over time"."""
-        return f"{self.wanted.name}:{what}{' over time' if self.over == 'time' else ''}"
+        return f"{self.observable.name}:{what}{' over time' if self.over == 'time' else ''}"
 
     @property
     def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
@@ -71,41 +71,41 @@ class Statistic(ABC):
         return None
 
     def as_data(self) -> dict[str, Any]:
-        """JSON data from which ``made_statistic`` restores the statistic; TypeError for a class unknown to it."""
+        """JSON data from which ``statistic_from_data`` restores the statistic; TypeError for a class unknown to it."""
         if KINDS.get(type(self).__name__) is not type(self):
             raise TypeError(
                 f"a store cannot restore the statistic {type(self).__name__}, only {', '.join(KINDS)}: keep an "
                 "observable instead, or compute it without a store"
             )
-        return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
+        return {"kind": type(self).__name__, **vars(self), "of": self.observable.name}
 
     @abstractmethod
-    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """Initial state for values of ``shape``: of ``members`` members, the first with index ``start``."""
 
     def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
         """Number of values in the state for all values of ``shape``."""
         entries = nodes if self.over == "members" else members
-        return entries * sum(a.size for a in self.nothing(0, 1, 1, shape).values())
+        return entries * sum(a.size for a in self.initial(0, 1, 1, shape).values())
 
     @abstractmethod
-    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+    def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         """Update the state with values, shape=[members, nodes, …], that begin at a member and a node, in place."""
 
-    def joined(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Merge the states of two parts of the members, the second after the first; arrays of shape=[nodes or
         members, …].
         """
         if self.over == "time":
             return {name: np.concatenate([a[name], b[name]]) for name in a}
-        return self._merged(a, b)
+        return self._merge(a, b)
 
     @abstractmethod
-    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Merge the states of two parts of the members, both of shape=[nodes, …]."""
 
     @abstractmethod
-    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results by name, arrays of shape=[nodes or members, …]."""
 
     def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
@@ -135,36 +135,36 @@ class Mean(Statistic):
         As in ``Statistic``.
     """
 
-    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         full = (nodes if self.over == "members" else members, *shape)
         return {"n": np.zeros(full, np.int64), "c": np.full(full, np.nan), "s": np.zeros(full), "q": np.zeros(full)}
 
-    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+    def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         at, values = self._place(member, node, values)
         good = np.isfinite(values)
         first = np.take_along_axis(np.where(good, values, np.nan), np.argmax(good, axis=0)[None], axis=0)[0]
-        c = known["c"][at] = np.where(np.isnan(known["c"][at]), first, known["c"][at])
+        c = state["c"][at] = np.where(np.isnan(state["c"][at]), first, state["c"][at])
         off = np.where(good, values - c, 0.0)
-        known["n"][at] += good.sum(axis=0)
+        state["n"][at] += good.sum(axis=0)
         for name, terms in (("s", off), ("q", off * off)):
-            known[name][at] = np.add.accumulate(np.concatenate([known[name][at][None], terms]), axis=0)[-1]
+            state[name][at] = np.add.accumulate(np.concatenate([state[name][at][None], terms]), axis=0)[-1]
 
-    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         c = np.where(np.isnan(a["c"]), b["c"], a["c"])
         shift = np.where(b["n"] > 0, b["c"] - c, 0.0)
         s = b["s"] + b["n"] * shift
         q = b["q"] + 2 * shift * b["s"] + b["n"] * shift**2
         return {"n": a["n"] + b["n"], "c": c, "s": a["s"] + s, "q": a["q"] + q}
 
-    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        n = np.where(known["n"] > 0, known["n"], 1)
+    def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        n = np.where(state["n"] > 0, state["n"], 1)
         with np.errstate(over="ignore", invalid="ignore"):  # of members that blow up the spread is no number
-            spread = np.maximum(known["q"] - known["s"] ** 2 / n, 0.0) / n
-        empty = known["n"] <= 0
+            spread = np.maximum(state["q"] - state["s"] ** 2 / n, 0.0) / n
+        empty = state["n"] <= 0
         return {
-            "mean": np.where(empty, np.nan, known["c"] + known["s"] / n),
+            "mean": np.where(empty, np.nan, state["c"] + state["s"] / n),
             "std": np.where(empty, np.nan, np.sqrt(spread)),
-            "count": known["n"],
+            "count": state["n"],
         }
 
 
@@ -184,20 +184,20 @@ class Extrema(Statistic):
         As in ``Statistic``.
     """
 
-    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         full = (nodes if self.over == "members" else members, *shape)
         return {"min": np.full(full, np.nan), "max": np.full(full, np.nan)}
 
-    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+    def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         at, values = self._place(member, node, values)
-        known["min"][at] = np.fmin(known["min"][at], np.fmin.reduce(values, axis=0))
-        known["max"][at] = np.fmax(known["max"][at], np.fmax.reduce(values, axis=0))
+        state["min"][at] = np.fmin(state["min"][at], np.fmin.reduce(values, axis=0))
+        state["max"][at] = np.fmax(state["max"][at], np.fmax.reduce(values, axis=0))
 
-    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"min": np.fmin(a["min"], b["min"]), "max": np.fmax(a["max"], b["max"])}
 
-    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return known
+    def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return state
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Quantiles(Statistic):
     def axis(self) -> tuple[str, np.ndarray, dict[str, Any]]:
         return "quantile", np.array(self.q), {}
 
-    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         numbers = np.arange(start, start + members)
         numbers = np.sort(numbers[np.argsort(_hash(numbers), kind="stable")[: self.sample]])
         return {"numbers": numbers, "values": np.full((len(numbers), nodes, *shape), np.nan)}
@@ -251,22 +251,22 @@ class Quantiles(Statistic):
     def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
         return min(self.sample, members) * (1 + nodes * int(np.prod(shape, dtype=int)))
 
-    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        low, high = np.searchsorted(known["numbers"], [start + member, start + member + len(values)])
-        taken = known["numbers"][low:high] - start - member
-        known["values"][low:high, node : node + values.shape[1]] = values[taken]
+    def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        low, high = np.searchsorted(state["numbers"], [start + member, start + member + len(values)])
+        taken = state["numbers"][low:high] - start - member
+        state["values"][low:high, node : node + values.shape[1]] = values[taken]
 
-    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         numbers, values = (np.concatenate([a[name], b[name]]) for name in ("numbers", "values"))
         taken = np.sort(np.argsort(_hash(numbers), kind="stable")[: self.sample])
         return {"numbers": numbers[taken], "values": values[taken]}
 
-    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         import warnings
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # nodes that no member reached
-            return {"quantile": np.moveaxis(np.nanquantile(known["values"], self.q, axis=0), 0, 1)}
+            return {"quantile": np.moveaxis(np.nanquantile(state["values"], self.q, axis=0), 0, 1)}
 
 
 @dataclass(frozen=True)
@@ -303,32 +303,32 @@ class Histogram(Statistic):
         edges = np.array(self.edges)
         return "counts", (edges[:-1] + edges[1:]) / 2, {"long_name": "middles of bins", "edges": edges}
 
-    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         if shape:
             raise ValueError(
-                f"{self.wanted.name} has shape {list(shape)}; a histogram is of one number: give a function"
+                f"{self.observable.name} has shape {list(shape)}; a histogram is of one number: give a function"
             )
         return {"n": np.zeros((nodes if self.over == "members" else members, len(self.edges) + 1), np.int64)}
 
-    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+    def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         at, values = self._place(member, node, values)
-        bins = known["n"].shape[1]
+        bins = state["n"].shape[1]
         places = np.searchsorted(self.edges, values, side="right") + bins * np.arange(values.shape[1])
         counts = np.bincount(places[~np.isnan(values)], minlength=bins * values.shape[1])
-        known["n"][at] += counts.reshape(-1, bins)
+        state["n"][at] += counts.reshape(-1, bins)
 
-    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"n": a["n"] + b["n"]}
 
-    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {"counts": known["n"][:, 1:-1], "below": known["n"][:, 0], "above": known["n"][:, -1]}
+    def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"counts": state["n"][:, 1:-1], "below": state["n"][:, 0], "above": state["n"][:, -1]}
 
 
 KINDS: dict[str, type[Statistic]] = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
 """Statistics that a store can restore, by name."""
 
 
-def made_statistic(data: Mapping[str, Any]) -> Statistic:
+def statistic_from_data(data: Mapping[str, Any]) -> Statistic:
     """Restore a statistic from ``as_data``; it can be merged and evaluated, but not updated."""
     return KINDS[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
 
@@ -341,15 +341,15 @@ def _hash(numbers: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def refuse_clashes(observables: Iterable[Wanted], statistics: Iterable[Statistic]) -> None:
+def refuse_clashes(observables: Iterable[Observable], statistics: Iterable[Statistic]) -> None:
     """Raise if one name denotes two functions, or results of two statistics."""
     functions: dict[str, Any] = {}
     labels = set()
-    for one in (*(s.wanted for s in statistics), *observables):
+    for one in (*(s.observable for s in statistics), *observables):
         if functions.setdefault(one.name, one.function) != one.function:
             raise ValueError(f"observables and statistics: {one.name!r} stands for two things: rename one function")
     for s in statistics:
-        label = f"{type(s).__name__} of {s.wanted.name!r} over {s.over}"
+        label = f"{type(s).__name__} of {s.observable.name!r} over {s.over}"
         if label in labels:
             raise ValueError(f"statistics: {label} is there twice, and both would have one name: leave one out")
         labels.add(label)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from geonh.arguments.file_data import misfit
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_count
@@ -36,6 +37,9 @@ MOST = 10_240
 BLOCK = 64
 """The number of members of a shard is a multiple of this."""
 
+FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".csv", ".parquet", ".npz", ".npy", ".pkl", ".json", ".mat", ".txt")
+"""Suffixes of files, which a new store may not have."""
+
 
 def store_of(
     sweep: Configuration,
@@ -50,7 +54,13 @@ def store_of(
     An "ensemble" is split into members, a "run" into nodes, ``shard`` of them in each shard (by default as in an
     existing store); ``layout`` returns the arrays and the number of shards of a new one.
     """
-    if not os.path.lexists(checked_path(path)):
+    place = checked_path(path)
+    if not os.path.lexists(place):
+        if place.suffix.lower() in FILES:
+            raise StoreError(
+                f"{path} is the name of a file, and a store is a folder: name it {place.stem}.zarr; solve has "
+                "checkpoint= for a file, and its result save()"
+            )
         fields, shards = layout()
         about = {
             "what": what,
@@ -95,10 +105,11 @@ def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
         **length,
         "save_every": sweep.save_every,
         "what differs": list(sweep.members.varied),
-        "starts and parameters": sweep.members.digest(),
+        "initial data": sweep.members.initial_data(),
+        "axes": [[names, length] for names, length in sweep.members.axes],
         "controls": "" if shared is None else digest("", [np.asarray(shared)]),
         "observables": [[one.name, _trace(sweep, one.function)] for one in sweep.observables],
-        "statistics": [[s.as_data(), _trace(sweep, s.wanted.function)] for s in sweep.statistics],
+        "statistics": [[s.as_data(), _trace(sweep, s.observable.function)] for s in sweep.statistics],
         "events": [[e.name, e.direction, e.stop, _trace(sweep, e.function)] for e in sweep.events],
         "most_events": sweep.most_events,
         "geonh": __version__,
@@ -123,18 +134,45 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
         kinds = {"ensemble": "an ensemble", "run": "one run"}
         raise StoreError(f"{store.path} is a store of {kinds[store.about['what']]}, not of {kinds[what]}")
     there, here = store.about["configuration"], json.loads(json.dumps(configuration_of(sweep, what)))
-    lines = [f"{name}: {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]]
+    lines = [line for name in here for line in _differences(name, there.get(name), here[name])]
     if shard is not None and shard != store.about["shard"]:
         lines.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
     if not lines:
         before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
-        found = differences(before, before.known, first.system, first.clock)
-        lines = [f"{name}: {words}" for name, words in found.items()]
+        changes = differences(before, before.function_values, first.system, first.clock)
+        lines = [f"{name}: {words}" for name, words in changes.items()]
     if lines:
         words = "\n".join(f"  {line}" for line in lines)
         raise StoreError(f"{store.path} is of another configuration:\n{words}\nname another store, or delete this one")
+
+
+def _differences(name: str, there: Any, here: Any) -> list[str]:
+    """Descriptions of the difference of an entry of two configurations."""
+    if there == here:
+        return []
+    if name == "initial data" and not misfit(there, {str: [str, list]}):
+        pairs = {one: (there.get(one), here.get(one)) for one in (*there, *here)}
+        return [f"{one}: {_values_apart(a, b)}" for one, (a, b) in pairs.items() if not (a and b) or a[0] != b[0]]
+    if name == "controls" and there and here:
+        return ["controls: other values at the nodes"]
+    return [f"{name}: {there} there, {here} here"]
+
+
+def _values_apart(there: list[Any] | None, here: list[Any] | None) -> str:
+    """Description of the difference of an argument, from its digests and numbers of member 0."""
+    if there is None or here is None:
+        return "given there, not here" if here is None else "given here, not there"
+    a, b = there[1], here[1]
+    if len(a) != len(b):
+        return f"{len(a)} numbers there, {len(b)} here"
+    apart = [i for i, (one, other) in enumerate(zip(a, b, strict=True)) if one != other]
+    if not apart:
+        return "other values" + (", though not in member 0" if a else "")
+    if len(a) <= 3:
+        return f"{a[0] if len(a) == 1 else a} there, {b[0] if len(b) == 1 else b} here, in member 0"
+    return f"entry {apart[0]} is {a[apart[0]]} there, {b[apart[0]]} here, in member 0"
 
 
 def _size(sweep: Configuration, one: Solved) -> int:
@@ -152,13 +190,13 @@ class _ShardArray(NamedTuple):
     of_shard: bool
 
 
-def shard_arrays(sweep: Configuration, found: Solved, size: int) -> dict[str, _ShardArray]:
+def shard_arrays(sweep: Configuration, results: Solved, size: int) -> dict[str, _ShardArray]:
     """Content of a shard of a store: arrays of members, and states of the statistics."""
     arrays = {
         name: _ShardArray(np.asarray(values), dims, attributes, of_shard=False)
-        for name, (dims, values, attributes) in Ensemble.of(sweep, found).variables().items()
+        for name, (dims, values, attributes) in Ensemble.of(sweep, results).variables().items()
     }
-    for i, (statistic, known) in enumerate(zip(sweep.statistics, found.statistics, strict=True)):
+    for i, (statistic, known) in enumerate(zip(sweep.statistics, results.statistics, strict=True)):
         for name, values in known.items():
             label, of_shard = f"{STATISTIC}{i}:{name}", statistic.over == "members"
             if isinstance(statistic, Quantiles):

@@ -29,7 +29,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, shortly
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble
-from geonh.ensembles.events import Passed
+from geonh.ensembles.events import OCCURRENCE, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.store_configuration import ensemble_store, shard_arrays
@@ -112,17 +112,21 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     def of(name: str) -> np.ndarray:
         return store.array(name)[start:stop]
 
-    events = {e.name: Passed(*(of(f"{e.name}:{what}") for what in Passed._fields)) for e in sweep.events}
-    found = Solved(
+    group = sweep.system.group
+    events = {
+        e.name: Passed(group, *(of(f"{e.name}:{what}") for what in ("number", *OCCURRENCE))) for e in sweep.events
+    }
+    results = Solved(
         batch=sweep.members.batch(start, stop),
         engine=records[0].get("engine", ""),
         status=of("status"),
         n_steps=of("n_steps"),
         faults={i - start: words for i, words in faults.items() if start <= i < stop},
         kept={one.name: of(one.name) for one in sweep.observables},
+        last={one.name: of(f"{one.name}:last") for one in sweep.observables},
         events=events,
     )
-    return replace(Ensemble.of(sweep, found), statistics=statistics_of(store))
+    return replace(Ensemble.of(sweep, results), statistics=statistics_of(store))
 
 
 def _computed(
@@ -134,7 +138,9 @@ def _computed(
             yield compute(sweep, store, i, threads or os.cpu_count() or 1)
         return
     payload = _packed(sweep)
-    futures = [workers.submit(_compute_there, payload, str(store.path.resolve()), i, threads or 1) for i in missing]
+    futures = [
+        workers.submit(_compute_in_process, payload, str(store.path.resolve()), i, threads or 1) for i in missing
+    ]
     try:
         for future in as_completed(futures):
             yield future.result()
@@ -149,15 +155,15 @@ def compute(sweep: Configuration, store: Store, shard: int, threads: int) -> int
         if ours:
             size = store.about["shard"]
             start = shard * size
-            found = solved(sweep, start, min(start + size, sweep.members.size), threads)
-            if np.any(found.status == Result.INTERRUPTED):
+            results = solved(sweep, start, min(start + size, sweep.members.size), threads)
+            if np.any(results.status == Result.INTERRUPTED):
                 raise KeyboardInterrupt
             facts = {
-                "faults": {str(start + i): words for i, words in found.faults.items()},
-                "failed": int(np.sum(~np.isin(found.status, (Result.SUCCESS, Result.EVENT)))),
-                "engine": found.engine,
+                "faults": {str(start + i): words for i, words in results.faults.items()},
+                "failed": int(np.sum(~np.isin(results.status, (Result.SUCCESS, Result.EVENT)))),
+                "engine": results.engine,
             }
-            arrays = shard_arrays(sweep, found, size)
+            arrays = shard_arrays(sweep, results, size)
             store.write(shard, {name: array.values for name, array in arrays.items()}, facts)
     return shard
 
@@ -175,7 +181,7 @@ def _unpacked(payload: bytes) -> Configuration:
     return pickle.loads(payload)  # one object for all shards of a worker, so that programs are compiled once
 
 
-def _compute_there(payload: bytes, path: str, shard: int, threads: int) -> int:
+def _compute_in_process(payload: bytes, path: str, shard: int, threads: int) -> int:
     return compute(_unpacked(payload), Store(path), shard, threads)
 
 

@@ -27,7 +27,7 @@ from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result
+from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes, node_row
@@ -49,7 +49,8 @@ def stream(
     xi0: Any,
     g0: Any = None,
     dt: float,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: float = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
@@ -75,7 +76,9 @@ def stream(
     dt : float
         Time step in seconds; negative runs backwards.
     n_steps : int
-        Number of steps.
+        Number of steps; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, as for ``solve``.
     t0 : float
         Initial time in seconds.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
@@ -83,7 +86,7 @@ def stream(
     events : Event or sequence of Event, optional
         Events to record, or to stop at, as for ``solve``: variables "name:t", "name:g_vector", "name:xi",
         "name:multipliers" and "name:k" of the dataset, each along its own axis. After a terminal event the nodes are
-        nan.
+        nan; "g:last", "p_plus:last", … and "n_steps" are those of the last node before it, as after a failure.
     save_every : int
         Number of steps between saved nodes, a divisor of ``n_steps``.
     observables : sequence of str, or mapping of str to callable, optional
@@ -112,6 +115,7 @@ def stream(
         g0=g0,
         dt=dt,
         n_steps=n_steps,
+        t_end=t_end,
         t0=t0,
         controls=controls,
         events=events,
@@ -122,10 +126,10 @@ def stream(
     if not sweep.observables:
         raise ValueError("observables must name what is kept of each node, got none")
     run = _Stream(sweep, store)
-    with reporting(progress, n_steps) as report, Interrupts() as interrupts:
+    with reporting(progress, sweep.n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():
-            report(min(done, n_steps), n_steps)
-            if interrupts.heard:
+            report(min(done, sweep.n_steps), sweep.n_steps)
+            if interrupts.requested:
                 break
     return open_store(store)
 
@@ -144,7 +148,8 @@ class _Stream:
         self.no_events = Crossings.none_of(sweep.events, first.bound_system, self.state.g, first.t0)
         self.loop = Watching(first.problem._replace(events=sweep.events), self.state, None, self.no_events)
         self.n_nodes = sweep.n_steps // sweep.save_every + 1
-        self.first = computed(node_row, first.problem, self.state)
+        self.problem = first.problem
+        self.first = computed(node_row, self.problem, self.state)
         self.per = max(SHARD // (8 * self.loop.width), 1)
         shards = -(-self.n_nodes // self.per)
         fields = {
@@ -187,7 +192,7 @@ class _Stream:
                     yield from self._compute(shard)
                 record = store.record(shard)
             assert record is not None
-            self.state = jax.tree.unflatten(jax.tree.structure(self.state), unpacked(record["state"]))
+            self.state = self._recorded_state(record)
             yield int(self.state.k)
             status = Result(record["status"])
             if status.failed:
@@ -196,11 +201,22 @@ class _Stream:
             if status is not Result.SUCCESS:
                 return
 
+    def _recorded_state(self, record: dict[str, Any]) -> State:
+        """State after a shard, from its record; StoreError if it is none of this run."""
+        leaves, structure = jax.tree.flatten(self.state)
+        with self.store.damage_on_error():
+            found = unpacked(record["state"])
+        if [(a.shape, a.dtype) for a in found] != [(np.shape(a), np.asarray(a).dtype) for a in leaves]:
+            raise StoreError(
+                f"{self.store.path} is damaged: the state in the record of shard {record['shard']} is none"
+            )
+        return jax.tree.unflatten(structure, found)
+
     def _compute(self, shard: int) -> Iterator[int]:
         """Integrate from the last state to the end of a shard, or of the run, and write the shard."""
         stride, begin, end = self.sweep.save_every, shard * self.per, min((shard + 1) * self.per, self.n_nodes)
         rows = np.full((end - begin, self.loop.width), np.nan)
-        watched, status, saved = self.loop.begun(self.state), Result.SUCCESS, 0
+        watched, status, saved = self.loop.watched_at(self.state), Result.SUCCESS, 0
         self.loop.crossings = self.no_events
         if shard == 0:
             rows[0], saved = self.first, 1
@@ -213,6 +229,9 @@ class _Stream:
             saved = done
         rows[saved:] = np.nan
         facts = {"status": int(status), "k": int(watched.state.k), "state": packed(jax.tree.leaves(watched.state))}
+        if status is not Result.SUCCESS:
+            last = self._read(computed(node_row, self.problem, watched.state)[None])
+            facts["last"] = dict(zip(last, packed(values[0] for values in last.values()), strict=True))
         if self.sweep.events:
             facts["events"] = packed(self.loop.crossings[1:])
         self.store.write(shard, self._read(rows), facts)

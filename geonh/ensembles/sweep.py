@@ -17,10 +17,11 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine import interrupted_at_once
-from geonh.ensembles.batch import made_members, parted_controls
+from geonh.ensembles.batch import as_members, parted_controls
 from geonh.ensembles.configuration import Configuration
+from geonh.ensembles.draws import is_drawn
 from geonh.ensembles.ensemble import Ensemble
-from geonh.ensembles.reading import NODES, inspect_functions, made_wanted
+from geonh.ensembles.reading import NODES, inspect_functions, requested_observables
 from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
@@ -32,7 +33,7 @@ from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import events_of
-from geonh.runs.start import made_start
+from geonh.runs.start import as_span, as_start
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +51,7 @@ class Sweep(Configuration):
         Initial data of the members, as a recipe for any range of them.
     n_steps, save_every : int
         Number of steps, and steps between saved nodes.
-    observables : tuple of Wanted
+    observables : tuple of Observable
         Observables kept at the saved nodes.
     statistics : tuple of Statistic
         Running statistics.
@@ -72,7 +73,8 @@ class Sweep(Configuration):
         xi0: Any,
         g0: Any = None,
         dt: Any,
-        n_steps: int,
+        n_steps: int | None = None,
+        t_end: float | None = None,
         t0: Any = 0.0,
         controls: Any = None,
         events: Event | Iterable[Event] = (),
@@ -93,41 +95,43 @@ class Sweep(Configuration):
             raise TypeError(
                 "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
             )
-        n_steps = as_count(n_steps, "n_steps")
+        if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
+            raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
+        dt, n_steps, _ = as_span(dt, n_steps, t_end, t0)
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
-        shared, own = parted_controls(system, controls, n_steps + 1)
-        given = made_members(
+        shared, controls_of_members = parted_controls(system, controls, n_steps + 1)
+        given = as_members(
             system,
             {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0},
             parameters,
-            own,
+            controls_of_members,
             combine=combine,
             members=members,
             seed=seed,
             project=project,
         )
         first = given.member(0)
-        one = shared if own is None else own[0]
-        clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
+        one = shared if controls_of_members is None else controls_of_members[0]
+        clock = as_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
         gathered = entries(statistics)
         if gathered is None:
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")
         for statistic in gathered:
             if not isinstance(statistic, Statistic):
                 raise TypeError(f"statistics must be statistics such as Mean('energy'), got {shortly(statistic)}")
-        kept = made_wanted(NODES if observables is None else observables)
-        refuse_clashes(kept, gathered)
-        inspect_functions(system, (*kept, *(s.wanted for s in gathered)))
+        requested = requested_observables(NODES if observables is None else observables)
+        refuse_clashes(requested, gathered)
+        inspect_functions(system, (*requested, *(s.observable for s in gathered)))
         return cls(
             system=system,
             method=method,
-            controls=None if own is not None else clock.controls,
+            controls=None if controls_of_members is not None else clock.controls,
             members=given,
             n_steps=n_steps,
             save_every=stride,
-            observables=kept,
+            observables=requested,
             statistics=tuple(gathered),
             events=events_of(events, system, clock),
             most_events=as_count(most_events, "most_events"),
@@ -168,11 +172,11 @@ class Sweep(Configuration):
         workers = (os.cpu_count() or 1) if threads is None else as_count(threads, "threads")
         check_progress(progress, "members_done, members")
         with reporting(progress, self.members.size, "members") as report:
-            found = Ensemble.of(self, solved(self, 0, self.members.size, workers, report))
-        if len(found.faults) == len(found):
-            raise ValueError(f"no member has a valid start; {found.message(0)}")
-        _warn_if_spoiled(found)
-        return found
+            ensemble = Ensemble.of(self, solved(self, 0, self.members.size, workers, report))
+        if len(ensemble.faults) == len(ensemble):
+            raise ValueError(f"no member has a valid start; {ensemble.message(0)}")
+        _warn_if_spoiled(ensemble)
+        return ensemble
 
     @judged
     def run(

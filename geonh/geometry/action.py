@@ -60,6 +60,11 @@ class Action(Precise):
         if not isinstance(self.group, LieGroup):
             raise TypeError(f"group must be a geonh LieGroup, got {shortly(self.group)}")
 
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        if name in ("arrow", "first", "second") and not (isinstance(value, tuple | list) and len(value) == 2):
+            raise TypeError(f"{called} must be a pair (base point, point of the group), got {shortly(value)}")
+        return super()._argument(method, name, value, called)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self.group}"
 

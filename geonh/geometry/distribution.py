@@ -99,8 +99,8 @@ class Distribution(Precise):
         ]
         return f"{type(self).__name__}({', '.join(described)})"
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
-        value = super()._argument(name, value, called)
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        value = super()._argument(method, name, value, called)
         if name == "M" and (np.ndim(value) != 2 or np.shape(value)[0] != np.shape(value)[1]):
             raise ValueError(f"{called} must have shape [n, n], got {list(np.shape(value))}")
         return value
@@ -119,7 +119,7 @@ class Distribution(Precise):
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
         if self.forms is not None and isinstance(self.forms.function, VelocityForms):
-            return self.forms.function.of(x, xi, parameters) - self.right_hand_side(x, parameters)
+            return self.forms.part(self.forms.function.of(x, xi, parameters)) - self.right_hand_side(x, parameters)
         rows = self.annihilator(x, parameters)
         _refuse_shape("xi", xi, rows.shape[1:])
         return rows @ xi - self.right_hand_side(x, parameters)
@@ -298,7 +298,7 @@ def _annihilator_of(frame: Array) -> Array:
     r, n = frame.shape
     if n - r == 1:
         columns = [np.delete(np.arange(n), i) for i in range(n)]
-        minors = [(-1.0) ** i * det(frame[:, kept]) for i, kept in enumerate(columns)]
+        minors = [(-1.0) ** i * det(frame[:, columns_left]) for i, columns_left in enumerate(columns)]
         return jnp.stack(minors)[None, :]
     frame = _apart(frame)
     onto = frame.T @ solve(frame @ frame.T, frame)

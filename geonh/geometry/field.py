@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.purity import ChangingError
+from geonh.arguments.purity import ChangingError, HalfPrecisionError
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import Precise, call_traced
@@ -162,13 +162,15 @@ class Field(Precise):
     takes_parameters: bool = eqx.field(static=True)
     timed: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
+    rows: Any
+    """Indices of the rows of the value in use, shape=[r]; None for all."""
 
     def __init__(self, value: Any, name: str):
         if isinstance(value, Field):
-            self.constant, self.function = value.constant, value.function
+            self.constant, self.function, self.rows = value.constant, value.function, value.rows
             self.takes_parameters, self.timed, self.name = value.takes_parameters, value.timed, value.name
             return
-        self.name, self.timed = name, isinstance(value, TimeDependent)
+        self.name, self.timed, self.rows = name, isinstance(value, TimeDependent), None
         if isinstance(value, TimeDependent):
             value = value.function
         if callable(value):
@@ -186,9 +188,17 @@ class Field(Precise):
     def __call__(self, x: Any, parameters: Any = None) -> Array:
         """Value at the base point ``x``."""
         if self.function is None:
-            return jnp.asarray(self.constant)
+            return self.part(jnp.asarray(self.constant))
         extra = (parameters,) if self.takes_parameters else ()
-        return evaluated(self.name, self.function, *arguments(x, self.timed, self.name), *extra)
+        return self.part(evaluated(self.name, self.function, *arguments(x, self.timed, self.name), *extra))
+
+    def part(self, value: Array) -> Array:
+        """Rows in use of a value of the function."""
+        return value if self.rows is None else value[self.rows]
+
+    def of_rows(self, rows: Array) -> Field:
+        """The field with these rows alone, indices of shape=[r]."""
+        return eqx.tree_at(lambda field: field.rows, self, rows, is_leaf=lambda leaf: leaf is None)
 
 
 def evaluated(name: str, function: Callable, *args: Any) -> Array:
@@ -216,11 +226,13 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(
             f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"
         ) from error
+    except HalfPrecisionError as error:
+        raise TypeError(f"{name} {error}") from None
     except ChangingError as error:
         raise ValueError(f"{name} {error}") from None
     except Exception as error:
         given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
-        raise ValueError(f"{name} could not be evaluated, given {given}: {_said(error)}") from error
+        raise ValueError(f"{name} could not be evaluated, given {given}: {_error_text(error)}") from error
     return _as_array(value, name)
 
 
@@ -246,7 +258,7 @@ def _names(function: Callable, n: int) -> list[str]:
     return (named + [f"argument {i + 1}" for i in range(len(named), n)])[:n]
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """First line of an error's text, with its type where the text alone is uninformative."""
     text = str(error).strip().split("\n")[0]
     if text.startswith("Error interpreting argument to"):  # JAX's words for an array that it does not take

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -81,9 +81,9 @@ def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
 
 def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
     """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as for ``as_points``."""
-    found = as_float64(vectors, name)
-    _check_vectors(group, found, name)
-    return found
+    converted = as_float64(vectors, name)
+    _check_vectors(group, converted, name)
+    return converted
 
 
 def check_rotation(R: Array, name: str) -> None:
@@ -105,6 +105,14 @@ def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
     if np.shape(matrix) != expected.shape or not np.all(np.abs(expected - matrix) < NEAR):
         raise ValueError(f"matrix must be that of an element of {group}, got {shortly(matrix)}")
     return point
+
+
+def _matrix_size(group: LieGroup) -> int:
+    """N for a matrix representation of shape=[N, N]; 0 if the group has none."""
+    try:
+        return jax.eval_shape(lambda: group.to_matrix(group.identity())).shape[-1]
+    except NotImplementedError:
+        return 0
 
 
 @argument_type
@@ -145,11 +153,11 @@ class LieGroup(Precise):
     point_shapes: eqx.AbstractVar[tuple[tuple[int, ...], ...]]
     has_cayley: eqx.AbstractVar[bool]
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
         """Check points g, h and vectors ξ, η, p for the group's shapes: JAX would broadcast or truncate them."""
         if name in ("g", "h"):
             value = as_point(self, value, called)
-            if called.endswith((".defect", ".gap")) and self._leading(name, value):
+            if method in ("defect", "gap") and self._leading(name, value):
                 raise ValueError(f"{called} must be one point, without leading axes; for several use jax.vmap")
         elif name in ("xi", "eta", "p"):
             value = as_numbers(value, called)
@@ -160,9 +168,10 @@ class LieGroup(Precise):
                 raise ValueError(f"{called} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
         elif name == "matrix":
             value = as_numbers(value, called)
-            if np.ndim(value) < 2 or np.shape(value)[-1] != np.shape(value)[-2]:
-                raise ValueError(f"{called} must be square, shape [..., N, N], got {list(np.shape(value))}")
-        elif called.endswith(".from_geomstats"):
+            N = _matrix_size(self)
+            if N and np.shape(value)[-2:] != (N, N):
+                raise ValueError(f"{called} must have shape [..., {N}, {N}] on {self}, got {list(np.shape(value))}")
+        elif method == "from_geomstats":
             value, space = as_numbers(value, called), self.space()
             if np.shape(value)[max(0, np.ndim(value) - len(space.shape)) :] != space.shape:
                 want = f"[..., {', '.join(map(str, space.shape))}]"
@@ -170,17 +179,18 @@ class LieGroup(Precise):
             if not np.all(space.belongs(value, atol=NEAR)):
                 raise ValueError(f"{called} must be a point of geomstats' {type(space).__name__}, got {shortly(value)}")
         else:
-            value = super()._argument(name, value, called)
+            value = super()._argument(method, name, value, called)
         return value
 
-    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+    def _check_together(self, method: str, arguments: Iterable[tuple[str, Any]]) -> None:
         """Raise ValueError, with the names, if the leading axes of points and vectors do not fit."""
-        leading = [(name, axes) for name, value in arguments.items() for axes in self._leading(name, value)]
+        leading = [(name, axes) for name, value in arguments for axes in self._leading(name, value)]
         try:
             np.broadcast_shapes(*(axes for _, axes in leading))
         except ValueError:
-            told = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
-            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {told}") from None
+            shapes = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
+            called = f"{type(self).__name__}.{method}"
+            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {shapes}") from None
 
     def _leading(self, name: str, value: Any) -> list[tuple[int, ...]]:
         """Leading axes of the arrays of a point g, h or of a vector ξ, η, p, where there are any."""

@@ -205,15 +205,18 @@ class MatrixGroup(LieGroup):
         EC + CEᵀ = 0, gCgᵀ = C; its determinant is one if all E_i are traceless, and never zero.
         """
         size = 1.0 + jnp.max(jnp.abs(g))
-        outside, kept, kept_by_transpose = map(jnp.asarray, _kept(self.basis_entries))
-        moved = matmul(transpose(g), matmul(kept, g)), matmul(g, matmul(kept_by_transpose, transpose(g)))
-        apart = [jnp.abs(outside @ g.reshape(-1)) / size]
-        apart += [jnp.abs(a - b).reshape(-1) / size**2 for a, b in zip(moved, (kept, kept_by_transpose), strict=True)]
+        outside, preserved, preserved_by_transpose = map(jnp.asarray, _preserved(self.basis_entries))
+        moved = matmul(transpose(g), matmul(preserved, g)), matmul(g, matmul(preserved_by_transpose, transpose(g)))
+        distances = [jnp.abs(outside @ g.reshape(-1)) / size]
+        distances += [
+            jnp.abs(a - b).reshape(-1) / size**2
+            for a, b in zip(moved, (preserved, preserved_by_transpose), strict=True)
+        ]
         det = jnp.linalg.det(g)
         if np.abs(np.trace(self.basis, axis1=1, axis2=2)).max() < 1e-12:
-            apart.append(jnp.abs(det - 1.0)[None] / size ** g.shape[-1])
-        found = jnp.maximum(super().gap(g), jnp.max(jnp.concatenate(apart), initial=0.0))
-        return jnp.where(jnp.abs(det) > 0.0, found, jnp.nan)
+            distances.append(jnp.abs(det - 1.0)[None] / size ** g.shape[-1])
+        gap = jnp.maximum(super().gap(g), jnp.max(jnp.concatenate(distances), initial=0.0))
+        return jnp.where(jnp.abs(det) > 0.0, gap, jnp.nan)
 
     def turn(self, xi: Array) -> Array:
         skew = self.hat(xi)
@@ -260,7 +263,7 @@ def _structure(entries: Nested) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def _kept(entries: Nested) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _preserved(entries: Nested) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Complement of the span of all products of the E_i, shape=[·, N²]; the forms preserved by g and gᵀ, [·, N, N]."""
     basis = np.array(entries)
     n, N, _ = basis.shape

@@ -136,8 +136,6 @@ class SE2(LieGroup):
         ValueError
             If it has another shape, or its first two columns are not a rotation.
         """
-        if jnp.shape(matrix)[-2:] != (3, 3):
-            raise ValueError(f"matrix must have shape [..., 3, 3], got {list(jnp.shape(matrix))}")
         check_rotation(matrix[..., :2, :2], "matrix")
         theta = jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])
         return represented(self, vector(theta, matrix[..., 0, 2], matrix[..., 1, 2]), matrix)

@@ -20,7 +20,7 @@ from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.node import Clock, NextStep, Outcome, State, Warm, judge
+from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, judge
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
@@ -86,7 +86,8 @@ class Integrator(Precise):
        not composed, and run backwards it begins with the step that led to the node. Memory that belongs to its node
        composes only with itself and has no general adjoint; with ``holds_constants`` it passes through both unchanged.
     5. ``cold(system, clock, k, g, xi)`` → ``Warm``, if it predicts from previous steps: its initial warm start.
-    6. ``refuse(system)`` and ``refuse_start(...)``: raise ValueError, saying why, where the method does not apply.
+    6. ``refuse(system)`` and ``refuse_start(...)``: raise ValueError, saying why, where the method does not apply;
+       ``within_limits(...)``: the condition on dt, for traced values too.
 
     The base class constructs node 0 and the next nodes (``first_node``, ``next_node``), the adjoint, ``a @ b``, and the
     residual in messages. Registered in ``registry.py`` the method is run on every system of the catalogue by the tests.
@@ -151,9 +152,15 @@ class Integrator(Precise):
         stability region.
         """
 
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        """True if the step is within the method's stability limits at g0 with xi0, shape=[n]; traceable. Node 0 has
+        the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
+        """
+        return True
+
     @property
     def limits_starts(self) -> bool:
-        """True if ``refuse_start`` may refuse one, so that an ensemble asks it for each member."""
+        """True if ``refuse_start`` may refuse a start whose node 0 is valid: an ensemble asks it for each member."""
         return False
 
     @property
@@ -163,9 +170,14 @@ class Integrator(Precise):
 
     def first_node(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0, validated; g0 a point of the group, xi0 of shape=[n]."""
-        made = self.init(system, clock, g0, xi0)
+        outcome = self.init(system, clock, g0, xi0)
         cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
-        return judge(system, None, made._replace(warm=cold), clock.time(0))
+        node = judge(system, None, outcome._replace(warm=cold), clock.time(0))
+        within = self.within_limits(system, clock.dt, g0, xi0)
+        if within is True:
+            return node
+        outside = (node.status == 0) & jnp.logical_not(within)
+        return node._replace(status=jnp.where(outside, np.int32(Result.START), node.status))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """Node after ``state``, validated: see its ``status``."""
@@ -244,15 +256,15 @@ class ImplicitIntegrator(Integrator):
 
     @abstractmethod
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        """Outcome of their solution z, shape=[r]; ``warm.inverse`` and ``found`` of the solve are set by
+        """Outcome of their solution z, shape=[r]; ``warm.inverse`` and ``converged`` of the solve are set by
         the base class.
         """
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z, solved, inverse = self._solution(self.equations(system, clock, state), state)
-        made = self.update(system, clock, state, z)
-        warm = state.warm if inverse is None else made.warm._replace(inverse=inverse)
-        return made._replace(warm=warm, found=solved & made.found)
+        outcome = self.update(system, clock, state, z)
+        warm = state.warm if inverse is None else outcome.warm._replace(inverse=inverse)
+        return outcome._replace(warm=warm, converged=solved & outcome.converged)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         equations = self.equations(system, clock, state)
@@ -303,10 +315,10 @@ def refuse(method: Any, system: System) -> None:
     method.refuse(system)
 
 
-def refuse_start(problem: Problem, g: Point, xi: Array, found: Facts) -> None:
+def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
     """Raise ValueError if (g, ξ) is no start of the problem: inconsistent by its facts, or refused by the method."""
     system, method, clock = problem.system, problem.method, problem.clock
-    fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), found)
+    fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), facts)
     if fault:
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():

@@ -18,12 +18,12 @@ from jax import Array
 from geonh.arguments.validators import as_float64, one_of
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
-from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
+from geonh.integrators.tableaux import EXPLICIT, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 
-SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
+SCHEMES = {name: EXPLICIT[name] for name in ("rk4", "dormand-prince")}
 PROJECTIONS = ("none", "constraint", "energy")
 
 
@@ -44,7 +44,8 @@ class RungeKutta(Integrator):
         "none", "constraint" (point projected onto the group, velocity onto the constraint) or "energy" (that, and the
         velocity scaled to the initial energy).
     baumgarte : float
-        Rate γ, 1/s, at which a constraint violation decays; needs γ·dt below about 2.
+        Rate γ, 1/s, at which a constraint violation decays, for dt > 0; γ·dt must be below the scheme's limit of
+        stability, 2.78 or 3.3.
 
     Raises
     ------
@@ -95,17 +96,24 @@ class RungeKutta(Integrator):
                 "constraints, no forces and nothing that depends on the time; use project='constraint'"
             )
 
-    @property
-    def limits_starts(self) -> bool:
-        return self.baumgarte != 0
-
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         if self.baumgarte and dt < 0:
             raise ValueError(f"Baumgarte's term repels backwards in time: dt must be > 0, got {dt}, or baumgarte=0")
+        limit = SCHEMES[self.scheme][2]
+        if self.baumgarte * dt > limit:
+            raise ValueError(
+                f"Baumgarte's term with baumgarte = {self.baumgarte:g} is too fast for dt = {dt:g}: {self.scheme} is "
+                f"stable for dt·baumgarte < {limit:g}; lower baumgarte or dt below {limit / self.baumgarte:.2g}"
+            )
+
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        return (dt > 0) & (self.baumgarte * dt <= SCHEMES[self.scheme][2]) if self.baumgarte else True
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        made, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
-        return made._replace(memory=Target(system.energy(x, made.p_minus))) if self.project == "energy" else made
+        outcome, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
+        return (
+            outcome._replace(memory=Target(system.energy(x, outcome.p_minus))) if self.project == "energy" else outcome
+        )
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group = system.group
@@ -117,14 +125,14 @@ class RungeKutta(Integrator):
             return self._slope(system, t, at[: start.size], at[start.size :], clock.between(t))
 
         end = explicit_step(slope, SCHEMES[self.scheme][0], clock.dt, jnp.concatenate([start, xi0]))
-        g, xi, t, found = (
+        g, xi, t, converged = (
             group.from_vector(end[: start.size]),
             end[start.size :],
             clock.time(state.k + 1),
             jnp.asarray(True),
         )
         if self.project != "none":
-            g, found = onto(system, group.project(g), t)
+            g, converged = onto(system, group.project(g), t)
             xi = system.projected_velocity(system.at(g, t), xi)
         x = system.at(g, t)
         if self.project == "energy":
@@ -133,7 +141,7 @@ class RungeKutta(Integrator):
             moves = kinetic > 0
             xi = xi * jnp.sqrt(jnp.where(moves, wanted / jnp.where(moves, kinetic, 1.0), 1.0))
         p = system.momentum(x, xi)
-        return Outcome(g, p, p, state.memory, found=found, xi=xi)
+        return Outcome(g, p, p, state.memory, converged=converged, xi=xi)
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)

@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.newton import Newton
+from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
@@ -126,6 +127,13 @@ class Composition(Integrator):
         for member in self.members:
             member.refuse_start(system, dt * max(map(abs, self.fractions)), g0, xi0)
 
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        within: Array | bool = True
+        for member in self.members:
+            one = member.within_limits(system, dt * max(map(abs, self.fractions)), g0, xi0)
+            within = one if within is True else within & one
+        return within
+
     @property
     def limits_starts(self) -> bool:
         return any(member.limits_starts for member in self.members)
@@ -135,28 +143,28 @@ class Composition(Integrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         inner = clock.part(0, 0.0, self.fractions[0])
-        made = [member.init(system, inner, g0, xi0) for member in self.members]
-        return made[0]._replace(memory=tuple(one.memory for one in made))
+        outcomes = [member.init(system, inner, g0, xi0) for member in self.members]
+        return outcomes[0]._replace(memory=tuple(one.memory for one in outcomes))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
         """One ``Warm`` start for each substep, ``xi`` of shape=[n]; stacked if there is a single method."""
         zero = jnp.asarray(0)
-        made = [
+        warm_starts = [
             part.cold(system, clock.part(k, 0.0, fraction), zero, g, xi)
             for part, fraction in zip(self.parts, self.fractions, strict=True)
         ]
-        return jax.tree.map(lambda *a: jnp.stack(a), *made) if len(self.members) == 1 else tuple(made)
+        return jax.tree.map(lambda *a: jnp.stack(a), *warm_starts) if len(self.members) == 1 else tuple(warm_starts)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         """Largest residual, a scalar, of the substep that fails, or of the last."""
-        inner, found = self._inside(state), jnp.zeros(())
+        inner, residual = self._substep_node(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
-            mine = self._entering(inner, state, i)
-            found, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
+            mine = self._substep_start(inner, state, i)
+            residual, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
             if inner.status != 0:
                 break
-        return found
+        return residual
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         fractions = np.array(self.fractions)
@@ -174,7 +182,7 @@ class Composition(Integrator):
             )
             return entering, new.memory, new.warm
 
-        k, inner, memory = state.k, self._inside(state), list(state.memory)
+        k, inner, memory = state.k, self._substep_node(state), list(state.memory)
         if len(self.members) == 1:
             # One program for all the substeps: composed nine times, it is compiled once.
             def one(carry: tuple, column: tuple) -> tuple[tuple, Any]:
@@ -184,19 +192,19 @@ class Composition(Integrator):
             columns = (state.warm, tuple(map(jnp.asarray, (fractions, done, ratios))))
             (inner, memory[0]), warm = lax.scan(one, (inner, memory[0]), columns)
         else:
-            made = []
+            warm_starts = []
             for i, which in enumerate(self.sequence):
                 at = tuple(map(jnp.asarray, (fractions[i], done[i], ratios[i])))
                 inner, memory[which], new_warm = substep(which, inner, memory[which], state.warm[i], at)
-                made.append(new_warm)
-            warm = tuple(made)
+                warm_starts.append(new_warm)
+            warm = tuple(warm_starts)
         return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
-    def _inside(self, state: State) -> State:
+    def _substep_node(self, state: State) -> State:
         """Node as seen by the substeps: each has its own step count, memory and warm start."""
         return state._replace(k=jnp.zeros_like(state.k), memory=(), warm=(), status=jnp.asarray(state.status, np.int32))
 
-    def _entering(self, inner: State, state: State, i: int) -> State:
+    def _substep_start(self, inner: State, state: State, i: int) -> State:
         """Initial node of substep i of a step from ``state``."""
         one = len(self.members) == 1
         warm = jax.tree.map(lambda a: a[i], state.warm) if one else state.warm[i]
@@ -343,6 +351,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
+@judged
 def _refuse_memory(method: Integrator, what: str) -> None:
     """Raise ValueError if a method has a memory of its node that the step of another would leave behind."""
     for one in method.members if isinstance(method, Composition) else (method,):

@@ -58,7 +58,7 @@ class Average(NamedTuple):
 
     momentum: Array
     reaction: Array
-    found: Array
+    converged: Array
     xi: Array | None = None
 
 
@@ -82,9 +82,9 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
     left = lambda xi: correction(xi)[0]  # noqa: E731
     rest = jnp.zeros_like(p_plus)
     xi = left(rest)
-    xi, found = newton.solve(left, xi) if system.is_quadratic else newton.descend(left, xi, left(xi), rest)
-    found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is reported as such
-    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
+    xi, converged = newton.solve(left, xi) if system.is_quadratic else newton.descend(left, xi, left(xi), rest)
+    converged = converged | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is reported as such
+    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], converged, xi)
 
 
 def arrived(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> tuple[Array, Average]:
@@ -127,7 +127,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
 
         def mismatch(zeta: Array) -> Array:
             missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
-            return missing if system.holonomic is None else self._held(system, h, x, zeta, missing)
+            return missing if system.holonomic is None else self._residual(system, h, x, zeta, missing)
 
         return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
 
@@ -142,7 +142,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             rounding = of_momenta if rounding is None else jnp.maximum(rounding, of_momenta)
         return equations._replace(rounding=rounding)
 
-    def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
+    def _residual(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
         """Residual of a step, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
         phi = system.holonomic_residual(system.act(x, self.tau(system)(system.group, zeta), h))
         return h * saddle(system.mass_matrix(x), system.holonomic_rows(x), missing, phi / h)[0]
@@ -157,7 +157,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         p_plus, middle = arrived(system, clock, state.k + 1, y, self.legendre_plus(system, h, x, zeta, y), self.newton)
         turn = tau.turn(system.group, zeta)
         warm = Warm(followed_by(state.warm.guess, zeta))
-        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn, xi=middle.xi), middle
+        return Outcome(g, p_plus, p_plus, warm=warm, converged=middle.converged, turn=turn, xi=middle.xi), middle
 
 
 class ReflectingFlow(DiscreteFlow):
@@ -174,8 +174,8 @@ class ReflectingFlow(DiscreteFlow):
         return started(self.start, system, clock, g0, xi0)
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        made, middle = self.flow(system, clock, state, z)
-        return made._replace(p_minus=reflected(made.p_plus, middle.momentum))
+        outcome, middle = self.flow(system, clock, state, z)
+        return outcome._replace(p_minus=reflected(outcome.p_plus, middle.momentum))
 
 
 def check_start(start: str) -> str:

@@ -95,7 +95,7 @@ RESTING = 1e-200
 """Least ⟨Mζ, ζ⟩/h, joule seconds, at which a step changes an energy representable in floating point."""
 
 
-class _Step(NamedTuple):
+class _StepQuantities(NamedTuple):
     """Quantities of a step from its unknowns z: ζ, x̄, the normals N there, the rows' residual before it (φ, rounding,
     removed so that it does not accumulate), w, p̄ and its κ, π_k and its change."""
 
@@ -204,7 +204,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         past = followed_by(state.warm.guess, z)
         return velocity_node(system, y, g, ahead, system.group.turn(step.zeta), guess=past)
 
-    def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
+    def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _StepQuantities:
         n, action = system.group.dim, system.action
         zeta, w = z[:n], z[:n] / h
         if self.gradient == "itoh-abe":
@@ -212,17 +212,17 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             start, kappa = reduced_momentum(system, x, p, N)
             ahead = action.act(x, self._increment(system, zeta))
             after = reduced_momentum(system, ahead, system.momentum(ahead, restored(system, ahead, w, N)), N)[0]
-            return _Step(zeta, x, N, before, w, p, kappa, start, 2 * (after - start))
+            return _StepQuantities(zeta, x, N, before, w, p, kappa, start, 2 * (after - start))
         middle = action.act(x, self.tau(system)(system.group, zeta / 2))
         N, before = self._normals(system, h, x, middle, zeta)
         start = reduced_momentum(system, x, p, N)[0]
         if self.gradient == "average":
             change = z[n:]
             momentum = system.momentum(middle, velocity_of_momentum(system, middle, start + change / 2))
-            return _Step(zeta, middle, N, before, w, momentum, N.lifts @ momentum, start, change)
+            return _StepQuantities(zeta, middle, N, before, w, momentum, N.lifts @ momentum, start, change)
         momentum = system.momentum(middle, w)
         pi, kappa = parted(N, momentum)
-        return _Step(zeta, middle, N, before, w, momentum, kappa, start, 2 * (pi - start))
+        return _StepQuantities(zeta, middle, N, before, w, momentum, kappa, start, 2 * (pi - start))
 
     def _normals(self, system: System, h: Array, x: Any, middle: Any, zeta: Array) -> tuple[Normals, Array]:
         """Normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative, and φ(x) with
@@ -254,7 +254,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             W = group.compose(W, tau(group, part))
         return W
 
-    def _gradient(self, system: System, x: Any, energy: Array, step: _Step) -> tuple[Array, Array]:
+    def _gradient(self, system: System, x: Any, energy: Array, step: _StepQuantities) -> tuple[Array, Array]:
         """Discrete gradient D̄H = (η, w), both of shape=[n], from the node x with that energy."""
         zeta, middle, N, w = step.zeta, step.middle, step.N, step.w
         tau, action, group = self.tau(system), system.action, system.group

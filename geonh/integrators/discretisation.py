@@ -197,13 +197,13 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         xi = xi + 1.0  # the test is void at rest
         wanted, gaps = system.momentum(x, xi), []
         for small in (1e-4 * h, 1e-5 * h):
-            found = self.legendre_minus(system, tau, jnp.asarray(small), x, small * xi)
-            gaps.append(float(jnp.max(jnp.abs(found - wanted))))
+            momentum = self.legendre_minus(system, tau, jnp.asarray(small), x, small * xi)
+            gaps.append(float(jnp.max(jnp.abs(momentum - wanted))))
         if not gaps[1] <= max(0.5 * gaps[0], 1e-6 * (1.0 + float(jnp.max(jnp.abs(wanted))))):
             raise ValueError(
                 f"the discrete Lagrangian is not one of {system.name}: as h → 0 its momentum at ξ = {np.asarray(xi)} "
-                f"tends to {np.asarray(found)}, that of the system is {np.asarray(wanted)}; it takes (x, W, h), W the "
-                "increment over the step, and approximates the integral of ℓ over it"
+                f"tends to {np.asarray(momentum)}, that of the system is {np.asarray(wanted)}; it takes (x, W, h), W "
+                "the increment over the step, and approximates the integral of ℓ over it"
             )
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:

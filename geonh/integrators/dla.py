@@ -207,7 +207,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         rounding = rounding_of_places(system, g0)
         zeta, solved = self.newton.solve(mismatch, h * xi0, 1e-14 * jnp.abs(h), rounding)
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
-        return Outcome(g0, reflected(p_minus, p), p_minus, NextStep(zeta), found=solved)
+        return Outcome(g0, reflected(p_minus, p), p_minus, NextStep(zeta), converged=solved)
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         return Warm(inverse=no_inverse(xi.size))

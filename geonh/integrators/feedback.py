@@ -31,18 +31,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
-from geonh.algebra.linear import orthonormal_forms, saddle
+from geonh.algebra.linear import orthonormal_forms, pivots, saddle
 from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
-from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
+from geonh.integrators.tableaux import EXPLICIT, explicit_step
 from geonh.mechanics.system import System
 
-SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
-"""Tableau, order, and length of the real interval of stability."""
+ROUNDING = 1e-9
+"""Relative tolerance of the traced limit, so that what ``refuse_start`` admits is admitted there."""
 BUILT_IN = ("group", "constraint", "energy")
 
 
@@ -87,10 +87,10 @@ class Feedback(Integrator):
     def __init__(
         self, gains: float | Mapping[str, float] = 100.0, solver: Any = "euler", *, orthonormal: bool = True
     ) -> None:
-        if isinstance(solver, str) and solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {shortly(solver)}")
+        if isinstance(solver, str) and solver not in EXPLICIT:
+            raise ValueError(f"solver must be one of {list(EXPLICIT)} or a solver of diffrax, got {shortly(solver)}")
         if not isinstance(solver, str) and not hasattr(solver, "term_structure"):
-            raise TypeError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {shortly(solver)}")
+            raise TypeError(f"solver must be one of {list(EXPLICIT)} or a solver of diffrax, got {shortly(solver)}")
         chosen = dict(gains) if isinstance(gains, Mapping) else dict.fromkeys(BUILT_IN, gains)
         for name, gain in chosen.items():
             if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
@@ -100,7 +100,7 @@ class Feedback(Integrator):
 
     @property
     def guarantees(self) -> Guarantees:
-        order = SOLVERS[self.solver][1] if isinstance(self.solver, str) else int(self.solver.order(None) or 1)
+        order = EXPLICIT[self.solver][1] if isinstance(self.solver, str) else int(self.solver.order(None) or 1)
         return Guarantees(
             order=order,
             implicit=False,
@@ -123,10 +123,6 @@ class Feedback(Integrator):
         if system.forces is not None and self._gain("energy"):
             raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
 
-    @property
-    def limits_starts(self) -> bool:
-        return True
-
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         """Raise ValueError if dt times the fastest rate of the feedback exceeds the stability limit, or dt < 0.
 
@@ -136,12 +132,21 @@ class Feedback(Integrator):
             raise ValueError(f"Feedback attracts forwards in time only, and repels backwards: dt must be > 0, got {dt}")
         if not isinstance(self.solver, str):
             return
-        stiffness, limit = self.stiffness(system, g0, xi0), SOLVERS[self.solver][2]
+        stiffness, limit = self.stiffness(system, g0, xi0), EXPLICIT[self.solver][2]
         if abs(dt) * stiffness > limit:
             raise ValueError(
                 f"the gains are too large for dt = {dt:g}: the feedback acts at up to {stiffness:.3g} 1/s here, and "
                 f"{self.solver} is stable for dt·rate < {limit:g}; lower the gains or dt below {limit / stiffness:.2g}"
             )
+
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        """True if dt > 0 and dt·λ ≤ limit for every eigenvalue λ of ∇²V: limit·1 − dt·∇²V has positive pivots."""
+        if not isinstance(self.solver, str):
+            return dt > 0
+        hessian = lax.stop_gradient(_hessian((self, system), (g0, xi0)))
+        return (dt > 0) & jnp.all(
+            pivots((1 + ROUNDING) * EXPLICIT[self.solver][2] * jnp.eye(len(hessian)) - dt * hessian) > 0
+        )
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
         """Fastest rate of attraction at a start on the constraints, 1/s: the spectral radius of ∇²V; xi0, shape=[n]."""
@@ -186,24 +191,24 @@ class Feedback(Integrator):
 
     def _defects(self, system: System, z: Array, targets: Array) -> Array:
         """Terms of V = ½Σ(·)² without the group part: c, φ and the integrals, times roots of their gains."""
-        found = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
+        defects = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
         if self._gain("constraint"):
             g, p = self._split(system, z)
             x, root = system.action.at(g), np.sqrt(self._gain("constraint"))
-            found += [root * self.constraint_momenta(system, x, p), root * system.holonomic_residual(x)]
-        return jnp.concatenate(found)
+            defects += [root * self.constraint_momenta(system, x, p), root * system.holonomic_residual(x)]
+        return jnp.concatenate(defects)
 
     def _integrals(self, system: System, z: Array) -> Array:
         """Vector of h̃ and the chosen first integrals."""
         g, p = self._split(system, z)
         x = system.action.at(g)
-        found = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
+        integrals = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
         for name in self.names:
             if name not in BUILT_IN:
                 function = system.first_integrals[name].function
                 value = function(g, system.velocity(x, p), p, system.parameters)
-                found.append(jnp.ravel(jnp.asarray(value, dtype=float)))
-        return jnp.concatenate([*found, jnp.zeros(0)])
+                integrals.append(jnp.ravel(jnp.asarray(value, dtype=float)))
+        return jnp.concatenate([*integrals, jnp.zeros(0)])
 
     def _weights(self, system: System) -> np.ndarray:
         """Gain of each entry of ``_integrals``."""
@@ -239,7 +244,7 @@ class Feedback(Integrator):
             return self.field(system, t, z, clock.between(t)) - attraction
 
         if isinstance(self.solver, str):
-            z = explicit_step(slope, SOLVERS[self.solver][0], clock.dt, z)
+            z = explicit_step(slope, EXPLICIT[self.solver][0], clock.dt, z)
         else:
             z = _diffrax_step(self.solver, slope, clock.dt, z)
         g, p = self._split(system, z)
@@ -252,11 +257,11 @@ def _hessian(tree: tuple, node: tuple) -> Array:
     z = method._start(system, *node)
     targets = method._integrals(system, z)
     slopes = jacobian(lambda z: method._defects(system, z, targets), z, together=SIDE_BY_SIDE)
-    found, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
+    hessian, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
     if not gain:
-        return found
+        return hessian
     curved = jax.hessian(lambda g: system.group.defect(system.group.from_vector(g)))(z[:size])
-    return found.at[:size, :size].add(gain * curved)
+    return hessian.at[:size, :size].add(gain * curved)
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:

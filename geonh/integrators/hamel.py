@@ -19,8 +19,8 @@ from geonh.mechanics.system import System
 
 
 def velocity_node(
-    system: System, x: Any, g: Point, xi: Array, turn: Any, *, guess: Any = None, found: Any = True
+    system: System, x: Any, g: Point, xi: Array, turn: Any, *, guess: Any = None, converged: Any = True
 ) -> Outcome:
     """Next node from (g, ξ), with its base point x."""
     p = system.momentum(x, xi)
-    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), found=found, turn=turn, xi=xi)
+    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), converged=converged, turn=turn, xi=xi)

@@ -161,7 +161,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.constraint_apart(x)[0])
-        left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731
+        left = lambda z: self._residual(system, clock, state, z, leading)  # noqa: E731
         rounding = rounding_of_places(system, state.g)
         return Equations(left, continued(state.warm.guess), 1e-14 * jnp.abs(clock.dt), rounding)
 
@@ -200,7 +200,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         start = tau.dtau(group, delta).T @ state.p_minus
         return _Stages(delta, shift, begin, centre, N, start, Q, momenta, slopes)
 
-    def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
+    def _residual(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
         """Residual of the equations at the unknowns z = (hV, h²Λ, σ).
 
         It is preconditioned by the equations' leading part at the node, Mδ(hV)/h − âμᵀhδΛ for the momenta
@@ -208,32 +208,32 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         body. The constraints are taken at the positions after the momenta's correction, and φ after both.
         """
         h, a, poly = clock.dt, IIIA[self.stages], _POLYNOMIAL[self.stages]
-        made = self._stages(system, clock, state, z)
-        off = h * (made.momenta - made.start - h * jnp.asarray(_conjugate(a)) @ made.slopes) @ leading.inverse
-        positions = made.Q - jnp.asarray(_centred(a)) @ off
-        nodes = made.start + h * jnp.asarray(a) @ made.slopes
+        stages = self._stages(system, clock, state, z)
+        off = h * (stages.momenta - stages.start - h * jnp.asarray(_conjugate(a)) @ stages.slopes) @ leading.inverse
+        positions = stages.Q - jnp.asarray(_centred(a)) @ off
+        nodes = stages.start + h * jnp.asarray(a) @ stages.slopes
 
         def constraint(at: tuple[Array, ...]) -> Array:
             """μ̂ξ − b̂ at a stage, from its position and momentum in the chart; the last stage is the node, shifted."""
-            x = self._at(system, made.centre, at[0], (at[2] - 0.5) * h)
-            x = x if made.shift is None else self._at(system, x, at[3], 0.0)
+            x = self._at(system, stages.centre, at[0], (at[2] - 0.5) * h)
+            x = x if stages.shift is None else self._at(system, x, at[3], 0.0)
             mine = self.tau(system).pull(system.group, -at[0], at[1])
-            mu, b = aligned_constraint(system, x, made.N)
+            mu, b = aligned_constraint(system, x, stages.N)
             return mu @ system.velocity(x, mine) - b
 
         where: tuple = (positions[1:], nodes[1:], jnp.asarray(np.sum(a, axis=1)[1:]))
-        if made.shift is not None:
-            where = (*where, jnp.outer(np.eye(len(a))[-1, 1:], made.shift))
+        if stages.shift is not None:
+            where = (*where, jnp.outer(np.eye(len(a))[-1, 1:], stages.shift))
         constraints = lax.map(constraint, where)
         missing = np.linalg.inv(a[1:] @ poly) @ constraints @ leading.schur
         off = off + h * (_conjugate(a) @ poly @ missing) @ leading.raised.T
         left = jnp.concatenate([off.ravel(), h * missing.ravel()])
-        if made.shift is None:
+        if stages.shift is None:
             return left
-        end, delta = made.begin, made.delta - jnp.asarray(a[-1] / 2) @ off
-        for q, dt in ((delta, h / 2), (delta, h / 2), (made.shift, 0.0)):
+        end, delta = stages.begin, stages.delta - jnp.asarray(a[-1] / 2) @ off
+        for q, dt in ((delta, h / 2), (delta, h / 2), (stages.shift, 0.0)):
             end = self._at(system, end, q, dt)
-        return jnp.concatenate([left, shift_left(system, made.centre, made.shift, system.holonomic_residual(end))])
+        return jnp.concatenate([left, shift_left(system, stages.centre, stages.shift, system.holonomic_residual(end))])
 
     def _at(self, system: System, centre: Any, q: Array, dt: Any) -> Any:
         return system.act(centre, self.tau(system)(system.group, q), dt)

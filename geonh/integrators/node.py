@@ -17,6 +17,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import argument_type
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
@@ -58,7 +59,8 @@ class Result(IntEnum):
     EVENT : 8
         An event stopped the run.
     START : 9
-        The run did not start, as a member of an ensemble.
+        The run did not start: its initial state is invalid, or dt past the method's limits. Members of ensembles, and
+        runs in a JAX transformation.
     LEAP : 10
         The contact of a rolling body leaps to another place within one step.
     """
@@ -102,7 +104,10 @@ class Result(IntEnum):
                 "or take Gauss(2)"
             ),
             Result.EVENT: "stopped at an event",
-            Result.START: "did not start",
+            Result.START: (
+                "did not start: g0 or xi0 is off the group or the constraints, or dt past the method's limits; "
+                "geonh.solve says which"
+            ),
             Result.LEAP: (
                 "the contact leaps within one step over a part of the surface that is more curved than the body, which "
                 "rests on two points there and meets the surface anew; a smaller or rounder body would not"
@@ -137,6 +142,7 @@ class NextStep(NamedTuple):
     zeta: ArrayLike
 
 
+@argument_type
 class State(NamedTuple):
     """Node of a trajectory.
 
@@ -200,7 +206,7 @@ class Outcome(NamedTuple):
     p_minus: Array
     memory: Any = ()
     warm: Any = Warm()
-    found: ArrayLike = True
+    converged: ArrayLike = True
     turn: ArrayLike = 0.0
     status: ArrayLike = 0
     xi: Any = None
@@ -213,6 +219,7 @@ class NodalControls(NamedTuple):
     k: ArrayLike
 
 
+@argument_type
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
 
@@ -248,6 +255,15 @@ class Clock(NamedTuple):
         controls = self._function()
         return None if controls is None else evaluated("controls", controls, t)
 
+    def starting(self, t: ArrayLike) -> Clock:
+        """Clock whose node 0 is at time t, a scalar; there, controls at the nodes are interpolated linearly."""
+        if self.controls is None or callable(self.controls):
+            return self._replace(t0=t)
+        number = (t - self.t0) / self.dt
+        here = jnp.clip(jnp.floor(number), 0, len(self.controls) - 2).astype(int)
+        s, rows = number - here, jnp.asarray(self.controls)
+        return Clock(t, self.dt, ((1 - s) * rows[here] + s * rows[here + 1])[None])
+
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
         return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
@@ -258,29 +274,29 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
+def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
-    x = system.at(made.g, t)
+    x = system.at(outcome.g, t)
     rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
     unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
-    numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
+    numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
-        (_led_astray(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(made.found)), Result.METRIC),
-        (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
-        (jnp.logical_not(made.found), Result.NEWTON),
-        (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
+        (_metric_fails(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_lost_metric(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(outcome.converged)), Result.METRIC),
+        (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
+        (jnp.logical_not(outcome.converged), Result.NEWTON),
+        (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
         (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
-        (_parted(system, before, x, t, h), Result.LEAP),
+        (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
-    status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
-    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+    status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
+    return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
 
 
-def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
+def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
     """True if the constraints are known to fail between the nodes of a step that ends at x."""
     if before is None or h is None:
         return False
@@ -288,7 +304,7 @@ def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: Array
     return False if joins is True else jnp.logical_not(joins)
 
 
-def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
+def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Array | bool:
     """True if the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
     if no velocity has the node's momentum.
 
@@ -300,15 +316,15 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
-        p = (made.p_plus + made.p_minus) / 2
-        xi = system.velocity(x, p) if made.xi is None else _confirmed(system, x, p, made.xi)
+        p = (outcome.p_plus + outcome.p_minus) / 2
+        xi = system.velocity(x, p) if outcome.xi is None else _checked_velocity(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
 
-def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
+def _lost_metric(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
     """True if a step failed and the metric is not positive definite within half a step to one and a half along the
     velocity, which may grow on the way: no velocities exist there, and the equations of a step have no solution.
     """
@@ -324,7 +340,7 @@ def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike
     return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
 
 
-def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:
+def _checked_velocity(system: System, x: Any, p: Array, xi: Array) -> Array:
     """Velocity of a momentum p, given a candidate xi, all of shape=[n]; computed where it may be another, or none."""
     off = solve_spd(system.mass_matrix(x), p - system.momentum_at_rest(x)) - xi
     return lax.cond(16 * (off @ off) <= xi @ xi, lambda: xi, lambda: system.velocity(x, p))

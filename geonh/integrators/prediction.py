@@ -21,18 +21,18 @@ def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
     return jnp.stack([z] * len(predictors[-1]))
 
 
-def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH, size: float | Array = 0.0) -> Array:
+def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
     """Extrapolation of the next solution, shape=[r], from the last ones, shape=[number of the last weights, r].
 
-    Later weights are used for the remainder of earlier ones, where that exceeds rounding, which they amplify: of the
-    solution, or of ``size``, its accuracy. If the prediction is far from the last solution, that is used instead.
+    Later weights are used for the remainder of earlier ones, where that exceeds rounding, which they amplify. If the
+    prediction is far from the last solution, that is used instead.
     """
     last = past[-1]
     guesses = [sum((w * z for w, z in zip(v, past[-len(v) :], strict=True)), jnp.zeros(())) for v in predictors]
     ahead = guesses[0]
     for better in guesses[1:]:
         change = better - ahead
-        ahead = _first_if(change @ change < NOISE**2 * (last @ last + size * size), ahead, better)
+        ahead = _first_if(change @ change < NOISE**2 * (last @ last), ahead, better)
     change = ahead - last
     return _first_if(4 * (change @ change) < last @ last, ahead, last)
 

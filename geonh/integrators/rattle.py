@@ -148,10 +148,10 @@ class SHAKE(Integrator):
         refuse_changing_mass(self, system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        made, h = started(self.start, system, clock, g0, xi0), clock.dt
+        outcome, h = started(self.start, system, clock, g0, xi0), clock.dt
         x = system.at(g0, clock.time(0))
-        ahead, found = self._ahead(system, h, g0, x, made.p_minus + h / 2 * potential_force(system, x))
-        return made._replace(memory=NextStep(ahead), found=found)
+        ahead, converged = self._next_increment(system, h, g0, x, outcome.p_minus + h / 2 * potential_force(system, x))
+        return outcome._replace(memory=NextStep(ahead), converged=converged)
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         h, before = clock.dt, state.memory.zeta
@@ -160,10 +160,10 @@ class SHAKE(Integrator):
         slope = h / 2 * potential_force(system, x)
         p_plus, middle = arrived(system, clock, state.k + 1, x, system.momentum(x, before / h) + slope, self.newton)
         p_minus = reflected(p_plus, middle.momentum)
-        ahead, found = self._ahead(system, h, g, x, p_minus + slope)
-        return Outcome(g, p_plus, p_minus, NextStep(ahead), found=found & middle.found)
+        ahead, converged = self._next_increment(system, h, g, x, p_minus + slope)
+        return Outcome(g, p_plus, p_minus, NextStep(ahead), converged=converged & middle.converged)
 
-    def _ahead(self, system: System, h: Array, g: Point, x: Any, half_step: Array) -> tuple[Array, Array]:
+    def _next_increment(self, system: System, h: Array, g: Point, x: Any, half_step: Array) -> tuple[Array, Array]:
         """Increment q_{k+1} − q_k = hM⁻¹(p_{k+½} + Gᵀν) with φ(q_{k+1}) = 0, and convergence."""
         ahead = h * system.velocity(x, half_step)
         if system.holonomic is None:
@@ -174,8 +174,8 @@ class SHAKE(Integrator):
             return system.holonomic_residual(system.act(x, system.group.exp(ahead + directions @ nu), h))
 
         rounding = rounding_of_residual(g, system.holonomic_rows(x))
-        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]), rounding=rounding)
-        return ahead + directions @ nu, found
+        nu, converged = self.newton.solve(phi, jnp.zeros(directions.shape[1]), rounding=rounding)
+        return ahead + directions @ nu, converged
 
 
 def refuse_changing_mass(method: Integrator, system: System) -> None:

@@ -134,7 +134,7 @@ def chosen_method(method: Integrator | str | None, controls: Any = None) -> Defa
     return Default(method_of(method) if isinstance(method, str) else method, "")
 
 
-def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
+def as_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
     """Convert a user's input to a method, as ``chosen_method``, without the reason."""
     return chosen_method(method, controls).method
 

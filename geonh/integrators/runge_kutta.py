@@ -120,10 +120,10 @@ class RKMK(RetractingIntegrator):
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
             turned = turned + h * b[i] * xi
         sigma = weighted(h * b, [s for s, _ in slopes], n)
-        g, found = onto(system, group.compose(state.g, tau(group, sigma)), end)
+        g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
-        return velocity_node(system, y, g, xi, group.turn(turned), found=found)
+        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged)
 
 
 class CommutatorFree(Integrator):
@@ -156,10 +156,10 @@ class CommutatorFree(Integrator):
         K4, L4 = slope(1, system.act(x2, group.exp(K3 - K1 / 2), h / 2), w + L3)
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         turn = group.turn(first) + group.turn(second)
-        g, found = onto(system, group.compose(group.compose(state.g, group.exp(first)), group.exp(second)), end)
+        g, converged = onto(system, group.compose(group.compose(state.g, group.exp(first)), group.exp(second)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
-        return velocity_node(system, y, g, xi, turn, found=found)
+        return velocity_node(system, y, g, xi, turn, converged=converged)
 
 
 class Gauss(ImplicitIntegrator, RetractingIntegrator):
@@ -215,7 +215,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         xi = system.velocity(x, state.p_minus)
 
         def mismatch(z: Array) -> Array:
-            shift, K = self._parted(system, z)
+            shift, K = self._shift_and_slopes(system, z)
             delta, sigma, xis = self._chart(system, h, K)
             half = tau(group, delta)
             centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
@@ -228,7 +228,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
                 return rate, residual_lifts.T @ system.constraint_residual(x, xi)
 
-            rates, off = self._each(stage, sigma, xis, c)
+            rates, off = self._at_stages(stage, sigma, xis, c)
             missing = h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
             if shift is None:
                 return missing
@@ -241,7 +241,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         a, b = GAUSS[self.stages]
         tau, group, g, t = self.tau(system), system.group, state.g, clock.time(state.k)
         xi = system.velocity(system.at(g, t), state.p_minus)
-        shift, K = self._parted(system, z)
+        shift, K = self._shift_and_slopes(system, z)
         delta, _, xis = self._chart(system, clock.dt, K)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
         g = g if shift is None else group.compose(g, tau(group, shift))
@@ -253,7 +253,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         past = followed_by(state.warm.guess, z)
         return velocity_node(system, y, g, xi, 2 * tau.angle(group, delta), guess=past)
 
-    def _parted(self, system: System, z: Array) -> tuple[Array | None, Array]:
+    def _shift_and_slopes(self, system: System, z: Array) -> tuple[Array | None, Array]:
         """Shift s, None without holonomic constraints, and the hσ̇."""
         n = system.group.dim
         return (None, z) if system.holonomic is None else (z[:n], z[n:])
@@ -270,7 +270,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         N = normals_of(forms)
         return N, combined.T @ N.lifts
 
-    def _each(self, function: Callable, *columns: Any) -> Any:
+    def _at_stages(self, function: Callable, *columns: Any) -> Any:
         """Evaluate at every stage in a loop, so that the program is as short as that of one stage."""
         if self.stages > 1:
             return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
@@ -284,7 +284,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         sigma = jnp.asarray(a) @ K - delta
         if len(b) == 1:
             return delta, sigma, K * (1 / h)
-        return delta, sigma, self._each(lambda s, K: tau.dtau(system.group, -s) @ K * (1 / h), sigma, K)
+        return delta, sigma, self._at_stages(lambda s, K: tau.dtau(system.group, -s) @ K * (1 / h), sigma, K)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

@@ -86,9 +86,9 @@ class SymmetricProjection(RuleFlow):
         Across D, with a frequency ω there, ζ/h is the velocity of the node times 1/(1 − (hω/2)²): with rows e = NM⁻¹
         and K = e∂²Veᵀ the determinant of 1 − (h/2)²K must be near 1.
         """
-        made, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
+        outcome, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
         if system.distribution is None:
-            return made
+            return outcome
         lifts = system.split_forms(x)[1].lifts
 
         def pull(x: Any) -> Array:
@@ -99,7 +99,7 @@ class SymmetricProjection(RuleFlow):
 
         J = jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts)
         near = (_is_soft(J, 0.5) & (det(J) < 2.0)) | ~jnp.isfinite(jnp.sum(J))  # the step detects non-finite values
-        return made._replace(status=jnp.where(near, 0, Result.ACROSS.value))
+        return outcome._replace(status=jnp.where(near, 0, Result.ACROSS.value))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if system.distribution is None:
@@ -117,26 +117,28 @@ class SymmetricProjection(RuleFlow):
         M, (N, lifts, _) = system.mass_matrix(x), system.split_forms(x)[1]
 
         def mismatch(zeta: Array) -> Array:
-            made, middle = self.flow(system, clock, state, zeta)
-            y = system.at(made.g, clock.time(state.k + 1))
+            outcome, middle = self.flow(system, clock, state, zeta)
+            y = system.at(outcome.g, clock.time(state.k + 1))
             N_y, lifts_y, c_y = system.split_forms(y)[1]
             U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
             if system.is_quadratic and system.forces is None:  # the same number, with less arithmetic
-                kappa = c_y - lifts_y @ (made.p_plus - system.momentum_at_rest(y))
+                kappa = c_y - lifts_y @ (outcome.p_plus - system.momentum_at_rest(y))
             else:
                 kappa = lifts_y @ middle.reaction
             missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
             # Preconditioned by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             missing = missing - N.T @ (lifts @ missing) / 2
-            return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
+            return (
+                h * solve_spd(M, missing) if system.holonomic is None else self._residual(system, h, x, zeta, missing)
+            )
 
         return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        made, middle = self.flow(system, clock, state, z)
-        made = made._replace(p_plus=middle.momentum, p_minus=middle.momentum)
+        outcome, middle = self.flow(system, clock, state, z)
+        outcome = outcome._replace(p_plus=middle.momentum, p_minus=middle.momentum)
         if system.distribution is None:
-            return made
+            return outcome
         # Between the nodes ζ/h is off the constraint by v. Where that is not small beside the motion and beside κ, the
         # discrete flow may oscillate across the constraint, undetected at the nodes. From rest the motion is that of
         # the step.
@@ -159,7 +161,7 @@ class SymmetricProjection(RuleFlow):
 
         suspect = 4 * v @ v > motion + reaction + rounding
         swing = lax.cond(suspect, swings, lambda: jnp.asarray(False))
-        return made._replace(status=jnp.where(swing, Result.ACROSS.value, 0))
+        return outcome._replace(status=jnp.where(swing, Result.ACROSS.value, 0))
 
 
 def _is_soft(J: Array, least: float = SOFT) -> Array:

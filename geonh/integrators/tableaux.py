@@ -55,6 +55,9 @@ DORMAND_PRINCE = (
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 )
 
+EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
+"""Tableau, order, and length of the real interval of stability."""
+
 
 def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
     """Weighted sum Σ wᵢ sᵢ over the slopes that exist and the nonzero weights."""

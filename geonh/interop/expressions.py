@@ -28,13 +28,13 @@ def _expressions(name: str, value: Any) -> list:
     """List of expressions, equations as their difference, or TypeError."""
     import sympy
 
-    made = []
+    expressions = []
     for entry in listed(name, value):
         entry = entry.lhs - entry.rhs if isinstance(entry, sympy.Equality) else entry
         if not isinstance(entry, sympy.Expr | int | float) or isinstance(entry, bool):
             raise TypeError(f"{name} must be expressions of SymPy, got {shortly(entry)}")
-        made.append(sympy.sympify(entry))
-    return made
+        expressions.append(sympy.sympify(entry))
+    return expressions
 
 
 class Symbols:
@@ -59,11 +59,11 @@ class Symbols:
         from sympy import Derivative
 
         rates = {q.diff(self.time): v for q, v in zip(self.coordinates, self.v, strict=True)}
-        made = expression.xreplace(rates).xreplace(dict(zip(self.coordinates, self.q, strict=True)))
-        if made.atoms(Derivative):
-            left = ", ".join(sorted(map(str, made.atoms(Derivative))))
+        plain = expression.xreplace(rates).xreplace(dict(zip(self.coordinates, self.q, strict=True)))
+        if plain.atoms(Derivative):
+            left = ", ".join(sorted(map(str, plain.atoms(Derivative))))
             raise ValueError(f"the model contains the derivatives {left}, which are no velocities of its coordinates")
-        return _without_time(made, self.time, self.t)
+        return _without_time(plain, self.time, self.t)
 
 
 class Equations(NamedTuple):
@@ -94,7 +94,9 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
     if loads.shape != (n, 1):
         raise ValueError(f"forces must be {n} expressions, one for each coordinate, got {len(loads)}")
     rows = sympy.Matrix(_expressions("constraints", constraints))
-    return _made(symbols, symbols.plain(lagrangian), symbols.plain(loads), _parted(symbols, symbols.plain(rows)))
+    return _with_metric(
+        symbols, symbols.plain(lagrangian), symbols.plain(loads), _split_rows(symbols, symbols.plain(rows))
+    )
 
 
 def from_lagrange(model: Any) -> Equations:
@@ -141,7 +143,7 @@ def from_kane(model: Any, potential: Any) -> Equations:
     V = symbols.plain(sympy.sympify(potential or 0))
     forces += sympy.Matrix([V]).jacobian(symbols.q).T
     velocity = model._k_nh * sympy.Matrix(u) + model._f_nh if len(model._f_nh) else []
-    rows = _parted(symbols, in_velocities(sympy.Matrix([*model._f_h, *velocity])))
+    rows = _split_rows(symbols, in_velocities(sympy.Matrix([*model._f_h, *velocity])))
     lagrangian = (v.T * metric * v)[0] / 2 - V
     return Equations(symbols, lagrangian, metric, V, _nonzero(forces), *rows)
 
@@ -156,7 +158,7 @@ def kinematics(model: Any, symbols: Symbols) -> tuple[Any, Any]:
     return symbols.plain(K), symbols.plain(-minus)
 
 
-def _made(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) -> Equations:
+def _with_metric(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) -> Equations:
     """Equations with M and V, if the Lagrangian is ½q̇ᵀMq̇ − V."""
     import sympy
 
@@ -167,7 +169,7 @@ def _made(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) ->
     return Equations(symbols, lagrangian, metric, potential, _nonzero(forces), *constraints)
 
 
-def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
+def _split_rows(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
     """Split into φ of constraints without velocities, and μ, b of those μ(q)q̇ − b(q) = 0 not implied by φ = 0."""
     import sympy
 
@@ -182,10 +184,10 @@ def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
             holonomic = holonomic.col_join(sympy.Matrix([row.xreplace(rest)]))
         else:
             velocity.append((slopes, -row.xreplace(rest)))
-    own = holonomic.jacobian(symbols.q) if len(holonomic) else sympy.zeros(0, n)
+    of_holonomic = holonomic.jacobian(symbols.q) if len(holonomic) else sympy.zeros(0, n)
     forms, right = sympy.zeros(0, n), sympy.zeros(0, 1)
     for slopes, value in velocity:
-        if not len(holonomic) or _rank(own.col_join(forms).col_join(slopes)) > len(holonomic) + len(right):
+        if not len(holonomic) or _rank(of_holonomic.col_join(forms).col_join(slopes)) > len(holonomic) + len(right):
             forms, right = forms.col_join(slopes), right.col_join(sympy.Matrix([value]))
     return holonomic, forms, _nonzero(right)
 
@@ -218,13 +220,13 @@ def vanishes(expression: Any) -> bool:
     dummies = {f: sympy.Dummy() for f in functions}
     entries = [e.xreplace(dummies) for e in entries]
     symbols = list(set().union(*(e.free_symbols for e in entries)))
-    made = sympy.lambdify([symbols], entries, "mpmath", cse=True)
+    function = sympy.lambdify([symbols], entries, "mpmath", cse=True)
     with mpmath.workdps(DIGITS):
         for seed, scale in enumerate((1, -3, 8)):  # of variables; constants are positive
             scales = [scale if isinstance(s, sympy.Dummy) else 1 for s in symbols]
             roots = [mpmath.sqrt(2 + 3 * i + len(symbols) * seed) for i in range(len(symbols))]
             at = [factor * (mpmath.frac(root) + 0.2) for factor, root in zip(scales, roots, strict=True)]
-            if not all(abs(value) < ZERO for value in made(at)):
+            if not all(abs(value) < ZERO for value in function(at)):
                 return False
     return True
 
@@ -240,11 +242,11 @@ def _loads(model: Any) -> list[tuple[Any, Any]]:
     """(velocity, force) and (angular velocity, torque) of each load of a model."""
     from sympy.physics.mechanics import Force, ReferenceFrame, Torque
 
-    found, frame = [], model.inertial
+    loads, frame = [], model.inertial
     for load in model.loads or []:
         place, vector = (load.location, load.vector) if isinstance(load, Force | Torque) else load
-        found.append((place.ang_vel_in(frame) if isinstance(place, ReferenceFrame) else place.vel(frame), vector))
-    return found
+        loads.append((place.ang_vel_in(frame) if isinstance(place, ReferenceFrame) else place.vel(frame), vector))
+    return loads
 
 
 def _without_time(expression: Any, time: Any, plain: Any) -> Any:
@@ -252,6 +254,6 @@ def _without_time(expression: Any, time: Any, plain: Any) -> Any:
     import sympy
     from sympy.core.function import AppliedUndef
 
-    kept = {f: sympy.Dummy() for f in expression.atoms(AppliedUndef)}
-    back = {dummy: f for f, dummy in kept.items()}
-    return expression.xreplace(kept).xreplace({time: plain}).xreplace(back)
+    dummies = {f: sympy.Dummy() for f in expression.atoms(AppliedUndef)}
+    back = {dummy: f for f, dummy in dummies.items()}
+    return expression.xreplace(dummies).xreplace({time: plain}).xreplace(back)

@@ -97,14 +97,14 @@ def from_sympy(
     if kind == "expression":
         if coordinates is None:
             raise TypeError("coordinates= is needed with a Lagrangian: the dynamicsymbols q(t), in order")
-        found = from_lagrangian(model, coordinates, constraints, forces)
+        equations = from_lagrangian(model, coordinates, constraints, forces)
     else:
         if coordinates is not None or listed("constraints", constraints) or forces is not None:
             raise TypeError(f"coordinates=, constraints= and forces= go with a Lagrangian; a {kind} has its own")
-        found = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
+        equations = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
     if potential is not None and kind != "KanesMethod":
         raise TypeError("potential= goes with a KanesMethod; a Lagrangian contains its own")
-    return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)
+    return _system(equations, parameters or {}, listed("controls", controls), listed("angles", angles), name)
 
 
 @judged
@@ -166,10 +166,10 @@ def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
 
 
 def _row_each(values: Any, name: str, k: np.ndarray) -> np.ndarray:
-    found = as_float64(values, name)
-    if found.shape[-1:] != k.shape[-1:]:
-        raise ValueError(f"{name} must be of shape [..., {k.shape[-1]}], got {list(found.shape)}")
-    return found
+    rows = as_float64(values, name)
+    if rows.shape[-1:] != k.shape[-1:]:
+        raise ValueError(f"{name} must be of shape [..., {k.shape[-1]}], got {list(rows.shape)}")
+    return rows
 
 
 def _kinematics(model: Any, system: System, q: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -209,23 +209,23 @@ def _kind(model: Any) -> str:
     )
 
 
-def _system(found: Equations, parameters: Mapping, controls: list, angles: Sequence, name: str) -> System:
+def _system(equations: Equations, parameters: Mapping, controls: list, angles: Sequence, name: str) -> System:
     """System of equations in plain symbols, with functions of ``jax.numpy``."""
     import sympy
 
-    symbols, inputs = found.symbols, [sympy.Dummy(str(c)) for c in controls]
+    symbols, inputs = equations.symbols, [sympy.Dummy(str(c)) for c in controls]
     for c in controls:
         if getattr(c, "args", ()) != (symbols.time,):
             raise TypeError(f"controls must be dynamicsymbols such as F(t), got {shortly(c)}")
-    idle = [c for i, c in enumerate(controls) if c in controls[:i] or not found.forces.has(c)]
+    idle = [c for i, c in enumerate(controls) if c in controls[:i] or not equations.forces.has(c)]
     if idle:
         raise ValueError(f"controls: {idle[0]} is named twice, or forces do not contain it")
-    forces = found.forces.xreplace(dict(zip(controls, inputs, strict=True)))
-    rows = sympy.Matrix([*found.holonomic, *found.forms, *found.right])
-    for what, expression in (("Lagrangian", found.lagrangian), ("constraints", rows)):
+    forces = equations.forces.xreplace(dict(zip(controls, inputs, strict=True)))
+    rows = sympy.Matrix([*equations.holonomic, *equations.forms, *equations.right])
+    for what, expression in (("Lagrangian", equations.lagrangian), ("constraints", rows)):
         _refuse_functions(what, expression, "; only forces may contain controls")
     _refuse_functions("forces", forces, ": name what is given in controls=")
-    free = found.lagrangian.free_symbols | rows.free_symbols | forces.free_symbols
+    free = equations.lagrangian.free_symbols | rows.free_symbols | forces.free_symbols
 
     constants = _values(free - {symbols.t, *symbols.q, *symbols.v, *inputs}, parameters)
     names = [str(q).removesuffix(f"({symbols.time})") for q in symbols.coordinates]
@@ -242,29 +242,32 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     def field(expression: Any) -> Any:
         expression = sympy.Matrix(expression) if isinstance(expression, list) else expression
         if symbols.t not in expression.free_symbols:
-            made = function(expression)
-            return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]))
+            compiled = function(expression)
+            return lambda x, parameters: jnp.asarray(compiled(x, [parameters[n] for n in labels]))
         timed = function(expression, symbols.t)
         return time_dependent(lambda t, x, parameters: jnp.asarray(timed(t, x, [parameters[n] for n in labels])))
 
     options: dict[str, Any] = {}
-    if found.metric is None:
-        whole, timed = function(found.lagrangian, symbols.t, symbols.v), symbols.t in found.lagrangian.free_symbols
+    if equations.metric is None:
+        lagrangian_of, timed = (
+            function(equations.lagrangian, symbols.t, symbols.v),
+            symbols.t in equations.lagrangian.free_symbols,
+        )
 
         def lagrangian(t: Any, x: Any, xi: Any, parameters: Any) -> Any:
-            return whole(t, xi, x, [parameters[n] for n in labels])
+            return lagrangian_of(t, xi, x, [parameters[n] for n in labels])
 
         options["lagrangian"] = time_dependent(lagrangian) if timed else lambda x, xi, p: lagrangian(0.0, x, xi, p)
     else:
-        options["metric"] = field(found.metric)
-        if not found.potential.is_zero:
-            options["potential"] = field(found.potential)
-    if len(found.holonomic):
-        options["holonomic"] = _column(field(found.holonomic))
-    if len(found.right):
-        forms = field(found.forms)
-        affine = any(not b.is_zero for b in found.right)
-        right = _column(field(found.right)) if affine else None
+        options["metric"] = field(equations.metric)
+        if not equations.potential.is_zero:
+            options["potential"] = field(equations.potential)
+    if len(equations.holonomic):
+        options["holonomic"] = _column(field(equations.holonomic))
+    if len(equations.right):
+        forms = field(equations.forms)
+        affine = any(not b.is_zero for b in equations.right)
+        right = _column(field(equations.right)) if affine else None
         options["distribution"] = AffineDistribution(forms, right) if affine else Distribution(forms)
     if any(not f.is_zero for f in forces):
         loads = function(list(forces), symbols.t, symbols.v, inputs)
@@ -285,11 +288,11 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     )
 
 
-def _column(made: Any) -> Any:
+def _column(field: Any) -> Any:
     """Wrap a function that returns a column into one that returns a vector."""
-    if isinstance(made, TimeDependent):
-        return time_dependent(lambda t, x, parameters: jnp.ravel(made.function(t, x, parameters)))
-    return lambda x, parameters: jnp.ravel(made(x, parameters))
+    if isinstance(field, TimeDependent):
+        return time_dependent(lambda t, x, parameters: jnp.ravel(field.function(t, x, parameters)))
+    return lambda x, parameters: jnp.ravel(field(x, parameters))
 
 
 def _refuse_functions(what: str, expression: Any, why: str) -> None:

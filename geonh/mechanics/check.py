@@ -95,21 +95,21 @@ def check_system(
     force, note = _force_of(system, controls)
     with float64():
         evaluate = in_numpy(lambda t, g, v: _evaluate(system, force, t, g, v), *samples[0][:3])
-        found = [evaluate(s.t, s.g, s.v) for s in samples]
+        values_at = [evaluate(s.t, s.g, s.v) for s in samples]
     given = at is not None
-    inside = [i for i, values in enumerate(found) if given or _is_inside(values)]
+    inside = [i for i, values in enumerate(values_at) if given or _is_inside(values)]
     problems = []
     for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
-        problems += [text for i in inside if (text := test(system, found[i], f"at {samples[i].where}"))][:1]
-    m = found[0]["mu"].shape[0]
+        problems += [text for i in inside if (text := test(system, values_at[i], f"at {samples[i].where}"))][:1]
+    m = values_at[0]["mu"].shape[0]
     n = system.group.dim
     notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {n - m}"]
-    if len(inside) < len(found):
+    if len(inside) < len(values_at):
         outside = next(s.where for i, s in enumerate(samples) if i not in inside)
         off = "" if system.holonomic is None else ", or dependent off φ = 0"
         notes.append(
-            f"not finite{off}, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, "
-            f"first {outside}; at= says where to look"
+            f"not finite{off}, so taken as outside the problem: {len(values_at) - len(inside)} of {len(values_at)} "
+            f"points, first {outside}; at= says where to look"
         )
     if not inside:
         too = "" if controls is None else ", the forces by these controls too,"

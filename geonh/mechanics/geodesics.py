@@ -60,8 +60,8 @@ class FreeMotions:
 
         RuntimeError if the iteration does not converge.
         """
-        xi, found = self._shoot(start, direction, direction)
-        for i in np.flatnonzero(~found):
+        xi, converged = self._shoot(start, direction, direction)
+        for i in np.flatnonzero(~converged):
             xi[i] = self._continue(start[i : i + 1], direction[i : i + 1])
         return xi
 
@@ -109,8 +109,8 @@ class FreeMotions:
         while done < 1.0:
             target = min(1.0, done + stride)
             slope = direction if before is None else (xi - before[1]) / (done - before[0])
-            new, found = self._shoot(start, target * direction, xi + (target - done) * slope)
-            if found[0]:
+            new, converged = self._shoot(start, target * direction, xi + (target - done) * slope)
+            if converged[0]:
                 before, done, xi = (done, xi), target, new
                 stride = min(0.25, 1.5 * stride)
             elif stride > 0.02:

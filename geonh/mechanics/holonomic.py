@@ -72,8 +72,10 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
         return group.compose(g, group.exp(directions @ nu))
 
     start = jnp.zeros(directions.shape[1])
-    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start, rounding=rounding)
-    return moved(nu), found
+    nu, converged = Newton().solve(
+        lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start, rounding=rounding
+    )
+    return moved(nu), converged
 
 
 def from_afar(system: Any, g: Point, t: Any) -> Point:

@@ -86,16 +86,16 @@ class LagrangianSystem(Precise):
     draw: Callable | None = eqx.field(static=True)
     """Drawing function; the motion does not depend on it."""
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
         if name == "x":
-            return self._base_point(value, called)
-        if name == "g" and called.endswith(".at"):
+            return self._base_point(method, value, called)
+        if name == "g" and method == "at":
             return self._node_point(value, called)
         if name == "point":
             return as_point(self.group, value, called)
         if name not in ("xi", "eta", "p", "reaction") or value is None:
-            return super()._argument(name, value, called)
+            return super()._argument(method, name, value, called)
         value = as_numbers(value, called)
         if np.shape(value) != (self.group.dim,):
             raise ValueError(
@@ -103,12 +103,12 @@ class LagrangianSystem(Precise):
             )
         return value
 
-    def _base_point(self, x: Any, called: str) -> Any:
+    def _base_point(self, method: str, x: Any, called: str) -> Any:
         if isinstance(x, Moment):
-            return x._replace(x=self._base_point(x.x, called))
+            return x._replace(x=self._base_point(method, x.x, called))
         if isinstance(self.action, GroupBase):
             return self._node_point(x, called)
-        x = super()._argument("x", x, called)
+        x = super()._argument(method, "x", x, called)
         if isinstance(self.action, ShapeBase) and np.shape(x) != (len(self.action.names),):
             wanted = f"[{len(self.action.names)}], ({', '.join(self.action.names)})"
             raise ValueError(f"{called} must have shape {wanted}, got {list(np.shape(x))}; for many nodes use jax.vmap")
@@ -274,8 +274,8 @@ class LagrangianSystem(Precise):
             return guess
         missing = lambda xi: self.momentum(x, xi) - p  # noqa: E731
         left = solve_spd(self.mass_matrix(x), missing(guess))
-        xi, found = Newton().descend(missing, guess, left, jnp.zeros_like(guess))
-        return jnp.where(found, xi, jnp.nan)
+        xi, converged = Newton().descend(missing, guess, left, jnp.zeros_like(guess))
+        return jnp.where(converged, xi, jnp.nan)
 
     def energy(self, x: Any, p: Array) -> Array:
         """H(x, p) = ⟨p, ξ⟩ − ℓ(x, ξ), joules, a scalar; ``p`` of shape=[n]."""
@@ -300,8 +300,8 @@ class LagrangianSystem(Precise):
         except (TypeError, ValueError) as error:
             fell = "None" in str(error.__cause__ or error) and not str(error).startswith("forces returned None")
             if u is None and (fell or _is_last(self.forces, (t, x, xi), extra)):
-                told = f" ({error})" if fell else ""
-                raise TypeError(f"forces uses u, but there are no controls: controls= is needed{told}") from error
+                reason = f" ({error})" if fell else ""
+                raise TypeError(f"forces uses u, but there are no controls: controls= is needed{reason}") from error
             if u is None:
                 raise
             raise type(error)(f"{error}{_driven(u)}") from error.__cause__
@@ -333,13 +333,13 @@ class LagrangianSystem(Precise):
 
     def right_hand_side(self, x: Any) -> Array:
         """b(x) in μ(x)ξ = b(x), shape=[m]; −∂φ/∂t for φ."""
-        own = jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
+        of_forms = jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
         if self.holonomic is None:
-            return own
+            return of_forms
         if not isinstance(x, Moment):
-            return jnp.concatenate([jnp.zeros_like(self.holonomic_residual(x)), own])
+            return jnp.concatenate([jnp.zeros_like(self.holonomic_residual(x)), of_forms])
         moving = jax.jvp(self.holonomic_residual, (x,), (self.rate(x, jnp.zeros(self.group.dim)),))[1]
-        return jnp.concatenate([-moving, own])
+        return jnp.concatenate([-moving, of_forms])
 
     @traced_once
     def constraint_apart(self, x: Any) -> tuple[Array, Array]:
@@ -550,12 +550,12 @@ def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:
         given = None
         with contextlib.suppress(Exception):
             given = np.shape(value)
-        told = ""
+        hint = ""
         if isinstance(group, SO3) and given == (4,):
-            told = "; geonh.groups.quaternion_to_matrix(q) makes a rotation matrix of a quaternion (w, x, y, z)"
+            hint = "; geonh.groups.quaternion_to_matrix(q) makes a rotation matrix of a quaternion (w, x, y, z)"
         if isinstance(group, SE2) and given == (3, 3):
-            told = "; SE(2) has (θ, x, y) here: group.from_matrix(matrix)"
-        raise ValueError(f"{error}{told}") from None
+            hint = "; SE(2) has (θ, x, y) here: group.from_matrix(matrix)"
+        raise ValueError(f"{error}{hint}") from None
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:

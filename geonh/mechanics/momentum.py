@@ -414,8 +414,8 @@ def _along(
 # --- evaluation of user functions ----------------------------------------------------------------------
 def untraced(function: Callable, what: tuple, *at: Any) -> Array:
     """Evaluate without compiling; functions local to this call are traced in each, as they may read mutable state."""
-    own = any(isinstance(x, FunctionType) for x in what)
-    return call_in_numpy(function, (what, *at), {}, kept=not own)
+    has_functions = any(isinstance(x, FunctionType) for x in what)
+    return call_in_numpy(function, (what, *at), {}, kept=not has_functions)
 
 
 def _constant(eta: Array, g: Point) -> Array:

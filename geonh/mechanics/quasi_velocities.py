@@ -66,7 +66,7 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
     """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
     mu, right = _constraint(system, x)
-    return w + N.lifts.T @ _across(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
+    return w + N.lifts.T @ _solve_near_identity(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
 
 
 def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array]:
@@ -75,12 +75,12 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
     So it does not depend on the representation of the forms at x, and is smooth even where they jump.
     """
     mu, b = _constraint(system, x)
-    both = _across(mu @ N.lifts.T, jnp.concatenate([mu, b[:, None]], axis=1))
+    both = _solve_near_identity(mu @ N.lifts.T, jnp.concatenate([mu, b[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
 
 
 def _constraint(system: System, x: Any) -> tuple[Array, Array]:
-    """μ(x) and b(x) in orthogonal rows for ``_across``, of any lengths where they are few."""
+    """μ(x) and b(x) in orthogonal rows for ``_solve_near_identity``, of any lengths where they are few."""
     mu = system.annihilator(x)
     if len(mu) > FEW:
         return system.constraint_apart(x)
@@ -88,7 +88,7 @@ def _constraint(system: System, x: Any) -> tuple[Array, Array]:
     return mu, b[:, 0]
 
 
-def _across(A: Array, right: Array) -> Array:
+def _solve_near_identity(A: Array, right: Array) -> Array:
     """A⁻¹ right, shapes [m, m] and [m, k], for A = μNᵀ: near 1 but for the lengths of its rows where they are few, or
     near a permutation, where an annihilator changes the order of its rows.
     """

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import single_precision_note
 from geonh.engine import computed, traced_once
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
 
@@ -77,14 +77,19 @@ def digits_lost(system: Any, rows: np.ndarray) -> str:
 
 
 def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
-    """True if a traced start, with a velocity of shape=[n], is on the constraints and recovered from its momentum, to
-    the accuracy of differences or single precision; a bool, shape=[]."""
-    found, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
-    on = jnp.all(jnp.abs(found.residual) <= SINGLE * (1.0 + size))
+    """True if a traced start, with a velocity of shape=[n], is on the group and the constraints and recovered from its
+    momentum, to the accuracy of differences or single precision, and turns by less than π in a step; a bool, shape=[].
+    """
+    facts_at_start, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
+    on = (
+        (facts_at_start.gap <= SINGLE)
+        & (facts_at_start.turn < jnp.pi)
+        & jnp.all(jnp.abs(facts_at_start.residual) <= SINGLE * (1.0 + size))
+    )
     if system.holonomic is not None:
         scale = residual_scale(g, system.holonomic_rows(system.at(g, t)))
-        on &= jnp.all(jnp.abs(found.phi) <= SINGLE * scale)
-    return on & jnp.all(jnp.abs(found.again - xi) <= OTHER_VELOCITY * size)
+        on &= jnp.all(jnp.abs(facts_at_start.phi) <= SINGLE * scale)
+    return on & jnp.all(jnp.abs(facts_at_start.again - xi) <= OTHER_VELOCITY * size)
 
 
 def gap_of(group: Any, point: Any) -> Array:
@@ -103,37 +108,37 @@ def _place(system: Any, node: tuple) -> tuple[Array, Array]:
     return system.mass_matrix(x), system.rows(x)
 
 
-def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:
+def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, facts: Facts) -> str:
     """Description of a fault of a start."""
-    if not found.gap <= OFF_GROUP:
-        return group_fault(system, g, float(found.gap))
-    fault = metric_fault(system, found.M, "at g0") or rows_fault(system, g, t, found.rows, "at g0")
+    if not facts.gap <= OFF_GROUP:
+        return group_fault(system, g, float(facts.gap))
+    fault = metric_fault(system, facts.M, "at g0") or rows_fault(system, g, t, facts.rows, "at g0")
     if fault:
         return fault
-    if not np.abs(found.phi).max(initial=0.0) <= ON_HOLONOMIC:
+    if not np.abs(facts.phi).max(initial=0.0) <= ON_HOLONOMIC:
         return (
-            f"g0 does not satisfy the holonomic constraints of {system.name}: φ = {found.phi}; "
+            f"g0 does not satisfy the holonomic constraints of {system.name}: φ = {facts.phi}; "
             "g0, xi0 = system.project(g0, xi0) gives a place near that does, and a velocity there"
         )
-    if not np.isfinite(found.level):
+    if not np.isfinite(facts.level):
         what = "potential" if system.potential is not None else "Lagrangian"
-        return f"the {what} of {system.name} is not finite at g0 and xi0: the Lagrangian there is {found.level:g}"
-    worst, scale = np.abs(found.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
+        return f"the {what} of {system.name} is not finite at g0 and xi0: the Lagrangian there is {facts.level:g}"
+    worst, scale = np.abs(facts.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
     if not worst <= OFF_CONSTRAINT * scale:
-        told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
+        hint = (_single_precision_note(xi) or _single_precision_note(g)) if worst < SINGLE * scale else ""
         pair = "" if system.holonomic is None else "g0, xi0 = "
         return (
             f"xi0 does not satisfy the constraints of {system.name} at g0: its forms, as unit vectors, have "
-            f"residual {found.residual}{told}; "
+            f"residual {facts.residual}{hint}; "
             f"{pair}system.project(g0, xi0) gives the nearest velocity that does"
         )
-    if not np.abs(found.again - xi).max() <= OTHER_VELOCITY * np.abs(xi).max():
+    if not np.abs(facts.again - xi).max() <= OTHER_VELOCITY * np.abs(xi).max():
         return (
-            f"xi0 = {xi} is not what its momentum determines for {system.name}: {found.again} is. From ξ = 0 to where "
+            f"xi0 = {xi} is not what its momentum determines for {system.name}: {facts.again} is. From ξ = 0 to where "
             "the system moves, the Lagrangian must be finite and its Hessian in ξ positive definite, well so"
         )
-    if found.turn >= np.pi:
-        return f"xi0 turns the body by {found.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
+    if facts.turn >= np.pi:
+        return f"xi0 turns the body by {facts.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
     return ""
 
 
@@ -150,8 +155,8 @@ def no_numbers(system: Any, clock: Any, node: Any) -> list[str]:
     parts = [name for name, no in zip(names[:4], unknown, strict=False) if no]
     slopes = [f"the derivative of {n} by the place" for n, no in zip(names[4:], unknown[4:], strict=True) if no]
     parts += [slope for slope in slopes if not any(part in slope for part in parts)]
-    found = [f"{' and '.join(parts)} had no finite value"] if parts else []
-    return [*found, f"the velocities had grown to {size:.0e}"] if size > GROWN else found
+    reasons = [f"{' and '.join(parts)} had no finite value"] if parts else []
+    return [*reasons, f"the velocities had grown to {size:.0e}"] if size > GROWN else reasons
 
 
 def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
@@ -173,20 +178,20 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
     return system.mass_matrix(x, slow), system.rows(x), level(x), force, *slopes, size
 
 
-def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
+def clearly_sound(xi: np.ndarray, facts: Facts) -> np.ndarray:
     """Mask of starts that need no check by ``start_fault``, shape=[N]; velocities and facts have a first axis of N."""
-    rows, scale = found.rows, 1.0 + np.abs(xi).max(axis=1)
+    rows, scale = facts.rows, 1.0 + np.abs(xi).max(axis=1)
 
     def largest(values: Any) -> np.ndarray:
         return np.abs(values).reshape(len(xi), -1).max(axis=1, initial=0.0)
 
     with np.errstate(all="ignore"):
-        numbers = np.isfinite(found.level) & np.isfinite(found.M).all((1, 2)) & np.isfinite(rows).all((1, 2))
+        numbers = np.isfinite(facts.level) & np.isfinite(facts.M).all((1, 2)) & np.isfinite(rows).all((1, 2))
         sizes = np.linalg.norm(rows, axis=2, keepdims=True)
-        near = (found.gap <= OFF_GROUP) & (largest(found.phi) <= ON_HOLONOMIC) & (found.turn < np.pi)
-        near &= largest(found.residual) <= OFF_CONSTRAINT * scale
-        near &= largest(found.again - xi) <= OTHER_VELOCITY * np.abs(xi).max(axis=1)
-        M = np.where(numbers[:, None, None], found.M, np.eye(found.M.shape[1]))
+        near = (facts.gap <= OFF_GROUP) & (largest(facts.phi) <= ON_HOLONOMIC) & (facts.turn < np.pi)
+        near &= largest(facts.residual) <= OFF_CONSTRAINT * scale
+        near &= largest(facts.again - xi) <= OTHER_VELOCITY * np.abs(xi).max(axis=1)
+        M = np.where(numbers[:, None, None], facts.M, np.eye(facts.M.shape[1]))
         units = np.where(numbers[:, None, None] & (sizes > 0), rows / sizes, 0.0)
         proper = largest(M - np.swapaxes(M, 1, 2)) <= 1e-12 * largest(M)
         proper &= np.linalg.eigvalsh(M)[:, 0] > 0
@@ -200,9 +205,9 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
     """Error message for a point at that distance off the group."""
     if not np.isfinite(gap):
         return f"{name} does not lie on {system.group}, and is near no point of it"
-    told = single_precision_note(g) if gap < SINGLE else ""
+    hint = _single_precision_note(g) if gap < SINGLE else ""
     return (
-        f"{name} does not lie on {system.group}: it is {gap:.2g} away{told}; system.group.project({name}) gives the "
+        f"{name} does not lie on {system.group}: it is {gap:.2g} away{hint}; system.group.project({name}) gives the "
         "nearest point that does"
     )
 
@@ -226,3 +231,14 @@ def metric_fault(system: Any, M: Any, where: str) -> str:
             "determine it; leave that coordinate out, or give it an inertia"
         )
     return f"{named} is not positive definite: its least eigenvalue is {values[0]:.3g}"
+
+
+def _single_precision_note(*values: Any) -> str:
+    """Hint for an error message if all of these slightly wrong numbers are exact in float32; "" if not."""
+    arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
+    if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
+        return ""
+    return (
+        "; all its numbers are exact in float32, so it seems computed in single precision: compute it inside "
+        "`with geonh.float64():`, or in NumPy"
+    )

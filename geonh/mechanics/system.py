@@ -198,14 +198,14 @@ class System(LagrangianSystem):
 
     def _names(self) -> list[str]:
         """Names that may have a unit; ValueError for a coordinate whose name clashes with another or with a column."""
-        own = [*self.group.point_names, *self.group.velocity_names]
-        for name in own:
-            if own.count(name) > 1 or name in RESERVED:
+        of_group = [*self.group.point_names, *self.group.velocity_names]
+        for name in of_group:
+            if of_group.count(name) > 1 or name in RESERVED:
                 raise ValueError(
                     f"the name {name!r} is used twice: coordinates ({', '.join(self.group.point_names)}), velocities "
                     f"({', '.join(self.group.velocity_names)}) and {', '.join(RESERVED)} must differ"
                 )
-        return [*own, *self.first_integrals, "time", "energy"]
+        return [*of_group, *self.first_integrals, "time", "energy"]
 
     def _is_quadratic(self) -> bool:
         """True if ∂ℓ/∂ξ is affine in ξ, according to its trace at an abstract point."""
@@ -261,20 +261,20 @@ class System(LagrangianSystem):
     def _make_careful(self, names: list[str]) -> None:
         """Make the named functions, and the forces, return nan where a data-dependent index is out of range."""
 
-        def made(owner: Any, where: Callable) -> Any:
+        def careful_field(owner: Any, where: Callable) -> Any:
             return eqx.tree_at(where, owner, careful(where(owner)))
 
         if self.forces is not None:  # too little is known of them here
             self.forces = careful(self.forces)
         for name in names:
             if name == "lagrangian":
-                self.lagrangian_function = made(self.lagrangian_function, lambda function: function)
+                self.lagrangian_function = careful_field(self.lagrangian_function, lambda function: function)
             elif name == "metric":
-                self.metric = made(self.metric, lambda metric: metric.field.function)
+                self.metric = careful_field(self.metric, lambda metric: metric.field.function)
             elif name in ("potential", "holonomic"):
-                setattr(self, name, made(getattr(self, name), lambda field: field.function))
+                setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
             else:
-                self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
+                self.distribution = careful_field(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
         """Raise for a first integral that is invalid, or cannot be evaluated at the identity."""

@@ -18,7 +18,7 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
-from geonh.results.netcdf import written_whole
+from geonh.results.netcdf import replacing_atomically
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def animate(
     moments = np.union1d(nodes, between)  # paths have vertices between the frames too
     stage = _Stage(trajectory, scene(trajectory, moments), trail)
     with (
-        written_whole(path) as made,
-        writer.saving(stage.figure, str(made), dpi),
+        replacing_atomically(path) as temporary,
+        writer.saving(stage.figure, str(temporary), dpi),
         reporting(progress, len(times), "pictures", "animation") as report,
     ):
         for i, moment in enumerate(np.searchsorted(moments, nodes)):
@@ -120,21 +120,21 @@ MOST = 100_000
 class _Stage:
     """Figure in which the bodies of a scene move."""
 
-    def __init__(self, trajectory: Any, seen: Any, trail: float | None):
-        self.seen, self.trail, self.flat = seen, trail, seen.is_flat
+    def __init__(self, trajectory: Any, scene: Any, trail: float | None):
+        self.scene, self.trail, self.flat = scene, trail, scene.is_flat
         self.units = units_of(trajectory)
-        low, high = seen.extent
+        low, high = scene.extent
         tall = (high[1] - low[1]) / max(high[0] - low[0], 1e-300) if self.flat else 0.8
         self.figure = figures.empty_figure((6.4, float(np.clip(5.4 * tall + 1.2, 2.8, 6.4))))
         self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
-        set_limits(self.axes, seen, self.flat)
+        set_limits(self.axes, scene, self.flat)
         label_space(self.axes, self.flat, self.units.length)
         entry = catalogue_entry(trajectory)
         self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.heading, fontsize=10)
-        self.clock = self.axes.set_title(f"t = {seen.t[-1]:.2f} {self.units.time}", fontsize=9, color="0.3")
-        self.paths = [body.path[:, :2] if self.flat else body.path for body in seen.traces]
+        self.clock = self.axes.set_title(f"t = {scene.t[-1]:.2f} {self.units.time}", fontsize=9, color="0.3")
+        self.paths = [body.path[:, :2] if self.flat else body.path for body in scene.traces]
         self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]
-        for line, body in zip(self.lines, seen.traces, strict=True):
+        for line, body in zip(self.lines, scene.traces, strict=True):
             line.set_color(body.colour)
         self.drawn: list[Any] = []
         if not self.flat:
@@ -146,9 +146,9 @@ class _Stage:
         """Draw the i-th frame of the scene."""
         for artist in self.drawn:
             artist.remove()
-        t = self.seen.t
-        self.drawn = draw_ground(self.axes, self.seen, i, self.flat)
-        self.drawn += draw_scene(self.axes, self.seen, i, self.flat)
+        t = self.scene.t
+        self.drawn = draw_ground(self.axes, self.scene, i, self.flat)
+        self.drawn += draw_scene(self.axes, self.scene, i, self.flat)
         first = 0 if self.trail is None else int(np.argmax(np.abs(t[i] - t) <= self.trail))
         for line, path in zip(self.lines, self.paths, strict=True):
             part = path[first : i + 1].T

@@ -22,11 +22,11 @@ LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
     """Draw one body at its i-th time, from above on two-dimensional axes if ``flat``; return the artists added."""
-    made: list[Artist] = []
+    artists: list[Artist] = []
     for part in sorted(body.parts, key=lambda part: part.vertices[:, 2].max(initial=-np.inf)):
         colour = part.colour or body.colour
-        made += (_from_above if flat else _in_space)(axes, body, part, i, colour, alpha)
-    return made
+        artists += (_from_above if flat else _in_space)(axes, body, part, i, colour, alpha)
+    return artists
 
 
 def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
@@ -74,9 +74,9 @@ def fill_place(axes: Axes) -> None:
     for _ in range(3):  # labels keep their size
         axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
         axes.M = axes.get_proj()
-        seen = axes.transData.transform(np.column_stack(proj_transform(*corners.T, axes.M)[:2]))
+        corners_on_screen = axes.transData.transform(np.column_stack(proj_transform(*corners.T, axes.M)[:2]))
         words = [axis.get_tightbbox() for axis in frame]
-        points = np.concatenate([seen, *(box.get_points() for box in words if box is not None)])
+        points = np.concatenate([corners_on_screen, *(box.get_points() for box in words if box is not None)])
         zoom *= 0.98 * float(np.min((high - middle) / np.abs(points - middle).max(axis=0)))
     axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
 
@@ -97,36 +97,36 @@ def _shades(colour: str, dark: np.ndarray) -> np.ndarray:
 def _from_above(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: float) -> list[Artist]:
     from matplotlib.collections import LineCollection, PolyCollection
 
-    made: list[Artist] = []
+    artists: list[Artist] = []
     if len(part.faces):
         corners = body.points(part.vertices, i)[part.faces]
         order = np.argsort(corners[:, :, 2].max(axis=1))
         faces = PolyCollection(corners[order][:, :, :2], lw=0.3, alpha=alpha, zorder=2)
         faces.set_facecolor(_shades(colour, part.dark)[order])
         faces.set_edgecolor("face")
-        made.append(axes.add_collection(faces, autolim=False))
+        artists.append(axes.add_collection(faces, autolim=False))
     if part.lines:
         ink = colour if not len(part.faces) else "0.2"
         lines = [body.points(points, i)[:, :2] for points in part.lines]
         drawn = LineCollection(lines, colors=ink, lw=0.4 if body.is_ground else 0.7, alpha=alpha, zorder=2)
-        made.append(axes.add_collection(drawn, autolim=False))
-    return made
+        artists.append(axes.add_collection(drawn, autolim=False))
+    return artists
 
 
 def _in_space(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: float) -> list[Artist]:
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-    made: list[Artist] = []
+    artists: list[Artist] = []
     if len(part.faces) and (body.is_curved or not body.is_ground):
         corners = body.points(part.vertices, i)[part.faces]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
         shades = np.clip(_shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
         drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=0.3 * alpha if body.is_curved else alpha)
-        made.append(axes.add_collection3d(drawn, autolim=False))
+        artists.append(axes.add_collection3d(drawn, autolim=False))
     if part.lines and (body.is_curved or not (part.smooth and len(part.faces))):
         ink = colour if not len(part.faces) else "0.25"
         lines = [body.points(points, i) for points in part.lines]
         width = 0.4 if body.is_ground else 0.6 if len(part.faces) else 1.0
-        made.append(axes.add_collection3d(Line3DCollection(lines, colors=ink, lw=width, alpha=alpha), autolim=False))
-    return made
+        artists.append(axes.add_collection3d(Line3DCollection(lines, colors=ink, lw=width, alpha=alpha), autolim=False))
+    return artists

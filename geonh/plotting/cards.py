@@ -78,18 +78,19 @@ def trajectory_card(trajectory: Any) -> str:
     from geonh.diagnostics.invariants import invariants  # would be a circular import
 
     a = trajectory.attributes
+    step = with_reason(f"{trajectory.dt:g} s", a["dt_reason"])
     facts = [
         ("space", html.escape(a["group"])),
         ("method", html.escape(with_reason(a["method"], a["method_reason"]))),
-        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s"),
+        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {step}"),
         ("nodes", f"{len(trajectory)}"),
         ("ended", html.escape(trajectory.message)),
     ]
     if trajectory.spoiled_from is not None:
         facts.append(("spoiled", f"<b>from t = {trajectory.spoiled_from:.4g} s: the momentum alternates</b>"))
     rows = [(q.name, f"{q.error.max():.1e}", f"{q.relative.max():.1e}", q.note) for q in invariants(trajectory)]
-    kept = table(("quantity", "largest change", "relative", "known of it"), rows)
-    return card(f"Trajectory of {a['system']}", facts, kept + "<i>.plot(), .view(), .animate(path)</i>")
+    conserved = table(("quantity", "largest change", "relative", "known of it"), rows)
+    return card(f"Trajectory of {a['system']}", facts, conserved + "<i>.plot(), .view(), .animate(path)</i>")
 
 
 def method_card(method: Any) -> str:

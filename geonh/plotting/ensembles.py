@@ -48,12 +48,12 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     TypeError, ValueError
         If an argument is of another type; if there is no such observable, or ``component`` is missing.
     """
-    kept = f"{name}:quantile"
-    if kept in ensemble.statistics:
-        levels = next(s.axis[1] for s in ensemble.gathered if s.axis is not None and s.label("quantile") == kept)
+    label = f"{name}:quantile"
+    if label in ensemble.statistics:
+        levels = next(s.axis[1] for s in ensemble.gathered if s.axis is not None and s.label("quantile") == label)
         order = np.argsort(levels)
         q = np.array(levels)[order]
-        values = _one(np.moveaxis(ensemble.statistics[kept], 1, 0)[order], name, component)
+        values = _one(np.moveaxis(ensemble.statistics[label], 1, 0)[order], name, component)
     else:
         q = np.array(QUANTILES)
         values = np.nanquantile(_one(_values(ensemble, name), name, component), q, axis=0)

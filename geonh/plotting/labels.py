@@ -72,9 +72,9 @@ def component_units(
 ) -> dict[str, str]:
     """Unit of each coordinate and velocity: the declared one, else that implied by its name; "" if unknown."""
     known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
-    found = {name: known.get(name) or velocity_unit(name, known["time"]) for name in velocity_names}
-    along = {name: "m" if found.get(f"v{name}") == f"m/{known['time']}" else "" for name in point_names}
-    return found | {name: known.get(name) or unit for name, unit in along.items()}
+    units = {name: known.get(name) or velocity_unit(name, known["time"]) for name in velocity_names}
+    along = {name: "m" if units.get(f"v{name}") == f"m/{known['time']}" else "" for name in point_names}
+    return units | {name: known.get(name) or unit for name, unit in along.items()}
 
 
 class Units(NamedTuple):
@@ -109,9 +109,9 @@ def with_unit(name: str, unit: str) -> str:
 def path_names(point_names: list[str]) -> list[str]:
     """Names of the coordinates of a point that moves in the plane or in space: x, y and optionally z; else none."""
     for prefix in dict.fromkeys(["", *(name[:-1] for name in point_names if name.endswith("_x"))]):
-        found = [prefix + axis for axis in "xyz" if prefix + axis in point_names]
-        if found[:2] == [prefix + "x", prefix + "y"]:
-            return found
+        names = [prefix + axis for axis in "xyz" if prefix + axis in point_names]
+        if names[:2] == [prefix + "x", prefix + "y"]:
+            return names
     return []
 
 

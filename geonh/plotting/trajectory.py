@@ -91,7 +91,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     nodes = np.unique(np.linspace(0, len(trajectory) - 1, N_TRACE).round().astype(int))
     names = trajectory.attributes["point_names"]
     try:
-        seen = scene(trajectory, nodes)
+        drawn = scene(trajectory, nodes)
     except NoDrawingError:
         spatial = path_names(names)
         if spatial:
@@ -100,28 +100,28 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
             axes = figure.add_subplot(place)
             _draw_panel(axes, trajectory, trajectory.g_vector, names, "coordinate", last=True)
         return
-    flat = seen.is_flat
+    flat = drawn.is_flat
     axes = figure.add_subplot(place, projection=None if flat else "3d")
-    chosen = _apart(seen)
-    draw_ground(axes, seen, len(seen.t) - 1, flat)
+    chosen = _separate_times(drawn)
+    draw_ground(axes, drawn, len(drawn.t) - 1, flat)
     for rank, i in enumerate(chosen):
-        draw_scene(axes, seen, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
+        draw_scene(axes, drawn, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
     bad = trajectory.spoiled_from
-    moving = [body for body in seen.traces if np.ptp(body.path, axis=0).max() > 0]
+    moving = [body for body in drawn.traces if np.ptp(body.path, axis=0).max() > 0]
     for body in moving:
         path = body.path[:, :2] if flat else body.path
         axes.plot(*path.T, color=body.colour, lw=1.4, label=f"path of {body.name}", zorder=3)
         axes.plot(*path[:1].T, "o", color="black", ms=5, zorder=FRONT)
         axes.plot(*path[-1:].T, "s", color="black", ms=5, mfc="white", zorder=FRONT)
         if bad is not None:
-            i = int(np.argmax(seen.t >= bad))
+            i = int(np.argmax(drawn.t >= bad))
             axes.plot(*path[i : i + 1].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="spoiled from here")
         if not trajectory.success:
             axes.plot(*path[-1:].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="stopped here")
-    set_limits(axes, seen, flat)
+    set_limits(axes, drawn, flat)
     units = units_of(trajectory)
     label_space(axes, flat, units.length)
-    every = seen.t[chosen[1]] - seen.t[chosen[0]] if len(chosen) > 1 else 0.0
+    every = drawn.t[chosen[1]] - drawn.t[chosen[0]] if len(chosen) > 1 else 0.0
     if moving:
         axes.plot([], [], "o", color="black", ms=5, label="start")
         axes.plot([], [], "s", color="black", ms=5, mfc="white", label="end")
@@ -145,24 +145,24 @@ def label_space(axes: Axes, flat: bool, length: str) -> None:
             axis._axinfo["grid"].update({"color": (0, 0, 0, 0.08)})
 
 
-def draw_ground(axes: Axes, seen: Scene, i: int, flat: bool) -> list[Any]:
+def draw_ground(axes: Axes, drawn: Scene, i: int, flat: bool) -> list[Any]:
     """Draw the ground: in three dimensions, and from above if it turns."""
     from geonh.plotting.bodies import draw_body
 
-    made = []
-    for body in seen.bodies:
+    artists = []
+    for body in drawn.bodies:
         if body.is_ground and (not flat or np.ptp(body.R, axis=0).max() > 0):
-            made += draw_body(axes, body, i, flat, alpha=0.4)
-    return made
+            artists += draw_body(axes, body, i, flat, alpha=0.4)
+    return artists
 
 
-def _apart(seen: Scene) -> np.ndarray:
+def _separate_times(drawn: Scene) -> np.ndarray:
     """Indices of times at which to draw the bodies: as many as do not overlap, at least the last."""
-    solid = [body for body in seen.bodies if body.is_solid]
+    solid = [body for body in drawn.bodies if body.is_solid]
     size = max((np.ptp(p.vertices, axis=0).max() for body in solid for p in body.parts if len(p.faces)), default=0.0)
     way = sum(np.linalg.norm(np.diff(body.x, axis=0), axis=1).sum() for body in solid[:1])
     n = int(np.clip(way / max(0.9 * size, 1e-300), 1, N_BODIES))
-    return np.array([len(seen.t) - 1]) if n < 2 else np.linspace(0, len(seen.t) - 1, n).round().astype(int)
+    return np.array([len(drawn.t) - 1]) if n < 2 else np.linspace(0, len(drawn.t) - 1, n).round().astype(int)
 
 
 def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) -> None:
@@ -221,9 +221,9 @@ def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     units = units_of(trajectory)
     force, moment = with_unit("constraint force", units.force), f"constraint moment\n({units.moment})"
     for label, values in ((force, arrows.force), (moment, arrows.moment)):
-        seen = [i for i in range(3) if np.abs(values[:, i]).max() > 0]
+        active = [i for i in range(3) if np.abs(values[:, i]).max() > 0]
         if np.abs(values).max(initial=0.0) > 1e-9:
-            return [(label, ["xyz"[i] for i in seen], values[:, seen])]
+            return [(label, ["xyz"[i] for i in active], values[:, active])]
     return []
 
 
@@ -249,11 +249,11 @@ def _draw_panel(
 
 def plot_errors(trajectory: Any, axes: Axes) -> None:
     """Plot errors of conserved quantities, on a logarithmic scale: the largest of each block of nodes."""
-    kept = [q for q in invariants(trajectory) if q.conserved]
+    conserved, least = [q for q in invariants(trajectory) if q.conserved], np.inf
     names = {"energy at p⁻": "energy at $p^-$", "energy at p̃": r"energy at $\tilde{p}$"}
-    for quantity, (colour, dashes) in zip(kept, styles(len(kept)), strict=True):
+    for quantity, (colour, dashes) in zip(conserved, styles(len(conserved)), strict=True):
         t, error = figures.envelope(trajectory.t, quantity.relative)
-        name = names.get(quantity.name, quantity.name)
+        name, least = names.get(quantity.name, quantity.name), min(least, error.min(initial=np.inf))
         axes.semilogy(t, np.maximum(error, FLOOR), color=colour, ls=dashes, lw=1.1, label=name)
     axes.set_xlabel(with_unit("time", units_of(trajectory).time))
     axes.set_ylabel("error (relative;\nresidual absolute)")
@@ -261,5 +261,7 @@ def plot_errors(trajectory: Any, axes: Axes) -> None:
     axes.margins(x=0.01)
     axes.grid(alpha=0.25)
     axes.axhline(np.finfo(float).eps, color="0.5", lw=0.9, ls=":", label="float64 epsilon")
+    if least < FLOOR:
+        axes.plot([], [], " ", label=rf"bottom: $\leq 10^{{{np.log10(FLOOR):.0f}}}$")
     figures.mark_fault(axes, trajectory)
-    legend(axes, 3)
+    legend(axes, 4 if least < FLOOR else 3)

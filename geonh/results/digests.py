@@ -17,8 +17,8 @@ SAME = 1e-10
 
 def trace_of(function: Callable, *arguments: Any) -> str:
     """Digest of the trace of a function."""
-    made = jax.make_jaxpr(function)(*arguments)
-    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+    jaxpr = jax.make_jaxpr(function)(*arguments)
+    return digest(re.sub(r"0x[0-9a-f]+", "", str(jaxpr)), constants(jaxpr))
 
 
 def constants(tree: Any) -> Iterator[np.ndarray]:
@@ -38,16 +38,16 @@ def constants(tree: Any) -> Iterator[np.ndarray]:
 
 def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
     """Digest of a text and of arrays, unaffected by differences at rounding level."""
-    made = hashlib.sha256(text.encode())
+    sha = hashlib.sha256(text.encode())
     for array in arrays:
-        made.update(str(array.shape).encode())
+        sha.update(str(array.shape).encode())
         if array.dtype.kind in "fc":
             parts = np.stack([array.real, array.imag]).astype(np.float64)
             largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
             exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
-            made.update(str(exponent).encode())
+            sha.update(str(exponent).encode())
             unit = np.ldexp(SAME, exponent)
             with np.errstate(over="ignore"):  # of the largest numbers there are
                 array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
-        made.update(array.tobytes())
-    return made.hexdigest()[:16]
+        sha.update(array.tobytes())
+    return sha.hexdigest()[:16]

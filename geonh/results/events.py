@@ -101,29 +101,29 @@ class Event(eqx.Module):
         return value
 
 
-def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
+def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     """Validate the events given by a user, tracing each once on the system; TypeError or ValueError for non-events,
     repeated names, and functions that cannot be evaluated; u is a value of the controls.
     """
-    found = [events] if isinstance(events, Event) else entries(events)
+    validated = [events] if isinstance(events, Event) else entries(events)
     if (
-        found is None
+        validated is None
         or isinstance(events, Mapping | np.ndarray)
-        or not all(isinstance(event, Event) for event in found)
+        or not all(isinstance(event, Event) for event in validated)
     ):
         raise TypeError(f"events must be Event(function, ...) or a list of them, got {shortly(events)}")
-    names = [event.name for event in found]
+    names = [event.name for event in validated]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
     with float64():
         g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
         xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
-        for i, event in enumerate(found):
-            made = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
-            if inspected(f"event {event.name!r}", made):
-                found[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
-    return tuple(found)
+        for i, event in enumerate(validated):
+            jaxpr = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
+            if inspected(f"event {event.name!r}", jaxpr):
+                validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+    return tuple(validated)
 
 
 class Crossings(NamedTuple):
@@ -165,16 +165,42 @@ class Crossings(NamedTuple):
             return after._replace(names=self.names)
         return Crossings(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
 
-    def going_on(self, k: int, names: Iterable[str]) -> Crossings:
+    def to_keep(self, k: int, names: Iterable[str]) -> Crossings:
         """Events to keep when resuming from node k with events of these names, which are located again from there."""
         names = tuple(names)
         again = np.isin(self.which, [i for i, name in enumerate(self.names) if name in names]) & (self.k >= k)
         return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
 
 
+class Labelled:
+    """Places where events occur, with their names: the common part of a section and of the events of members."""
+
+    g_vector: np.ndarray
+    xi: np.ndarray
+    point_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+
+    @judged
+    def values(self, name: str) -> np.ndarray:
+        """Coordinate or velocity of the given name, of the shape of ``t``.
+
+        Raises
+        ------
+        TypeError
+            If ``name`` is not a str.
+        ValueError
+            For an unknown name.
+        """
+        if name in self.point_names:
+            return self.g_vector[..., self.point_names.index(name)]
+        if name in self.velocity_names:
+            return self.xi[..., self.velocity_names.index(name)]
+        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
+
+
 @argument_type
 @dataclass(frozen=True)
-class Section:
+class Section(Labelled):
     """Crossings of a surface by a trajectory, located between the nodes.
 
     Attributes
@@ -203,23 +229,6 @@ class Section:
 
     def __len__(self) -> int:
         return len(self.t)
-
-    @judged
-    def values(self, name: str) -> np.ndarray:
-        """Coordinate or velocity of the given name, shape=[K].
-
-        Raises
-        ------
-        TypeError
-            If ``name`` is not a str.
-        ValueError
-            For an unknown name.
-        """
-        if name in self.point_names:
-            return self.g_vector[:, self.point_names.index(name)]
-        if name in self.velocity_names:
-            return self.xi[:, self.velocity_names.index(name)]
-        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
 
     @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:

@@ -24,15 +24,14 @@ from geonh.arguments.paths import FileError
 from geonh.integrators.node import Result, State
 from geonh.results.events import Crossings
 from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
-from geonh.results.record import Known, Record, unflatten
-from geonh.results.same_system import known_of
+from geonh.results.record import FunctionValues, Record, unflatten
+from geonh.results.same_system import function_values
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = 2
 """Version of the file format; files of a later version are refused with an explanation."""
-_OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
 _OBSERVABLES = {"xi", "p", "energy", "energy_minus", "constraint_residual", "holonomic_residual", "multipliers"}
 _OBSERVABLES |= {"impulse_multipliers", "alternating", "kinetic"}
 _RENAMED = {"alternation": "alternating"}
@@ -59,9 +58,9 @@ def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, ke
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(trajectory.state.g)]
         dataset["state_g"] = (("coordinate",), np.concatenate(leaves))
         dataset["state_k"] = int(trajectory.state.k)
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None and trajectory.clock is not None:
-        known = known_of(trajectory, trajectory.system, trajectory.clock)
+        known = function_values(trajectory, trajectory.system, trajectory.clock)
     if known is not None:
         dataset["known_nodes"] = (("known",), known.nodes)
         dataset.attrs["traces"] = json.dumps(known.traces)
@@ -94,8 +93,10 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
     """
     with opened(path) as data:
         if "geonh_version" not in data.ncattrs():
-            whole = {"system", "method", "missing"} <= {*data.ncattrs()}
-            what = "all of a store, by geonh export: open it with xarray" if whole else "another program's NetCDF file"
+            is_export = {"system", "method", "missing"} <= {*data.ncattrs()}
+            what = (
+                "all of a store, by geonh export: open it with xarray" if is_export else "another program's NetCDF file"
+            )
             raise FileError(f"{path} is not a trajectory saved by geonh: it is {what}")
         version = attribute(data, "geonh_version", str)
         form = attribute(data, "format", int)
@@ -112,7 +113,8 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
 def _fields(data: Any) -> dict[str, Any]:
     words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
     attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
-    attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
+    for name in ("method_reason", "dt_reason"):
+        attributes[name] = attribute(data, name, str) if name in data.ncattrs() else ""
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     if wrong := misfit(attributes, ATTRIBUTES):
@@ -133,7 +135,11 @@ def _fields(data: Any) -> dict[str, Any]:
     }
     if [a.shape for a in nodes.values()] != [(len(k), len(attributes["point_names"])), (len(k), n), (len(k), n)]:
         refuse(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
-    if not len(k) or k[0] != 0 or np.any(np.diff(k) <= 0) or not all(np.all(np.isfinite(a)) for a in nodes.values()):
+    t = read_array(data, "time", "f", ndim=1) if "times" in data.ncattrs() else None
+    if t is not None and not np.all(np.isfinite(t)):
+        refuse(data, "its times are not finite")
+    in_order = np.all(np.diff(k) >= 0) if t is not None else len(k) and k[0] == 0 and np.all(np.diff(k) > 0)
+    if not len(k) or not in_order or not all(np.all(np.isfinite(a)) for a in nodes.values()):
         refuse(data, "its nodes are not one after another, or not finite")
     numbers: dict[str, Any] = {name: attribute(data, name, float) for name in ("dt", "t0")}
     numbers["save_every"] = attribute(data, "save_every", int)
@@ -145,13 +151,14 @@ def _fields(data: Any) -> dict[str, Any]:
     loaded = _observables(data, len(k), n)
     return {
         "k": k,
+        "t": t,
         **nodes,
         **numbers,
         "status": Result[status],
         "state": _state(data, attributes, n, int(k[-1])),
         "attributes": attributes,
         "loaded": loaded,
-        "known": _known(data, len(k)),
+        "function_values": _function_values(data, len(k)),
         "crossings": _crossings(data, len(attributes["point_names"]), n, loaded["multipliers"].shape[1]),
     }
 
@@ -170,7 +177,7 @@ def _misshapen(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int,
 
 def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
     """Saved observables of the nodes; unknown variables are ignored."""
-    found = {}
+    observables = {}
     for name in data.variables:
         label = _RENAMED.get(unquote(name), unquote(name))
         if label in _OBSERVABLES or label.startswith("integral:"):
@@ -178,52 +185,54 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
             value = read_array(data, name, "i" if kind == "i" and label.startswith("integral:") else "f")
             if value.shape[:1] != (n_nodes,):
                 refuse(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
-            found[label] = value
+            observables[label] = value
     shapes = {"xi": (n_nodes, n), "p": (n_nodes, n), "energy": (n_nodes,), "energy_minus": (n_nodes,)}
-    for name in _misshapen(found, shapes):
+    for name in _misshapen(observables, shapes):
         refuse(data, f"{name} is missing or of another shape than {shapes[name]}")
-    found.setdefault("multipliers", np.zeros((n_nodes, 0)))
-    found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
-    if "impulse_multipliers" not in found and "alternating" in found:
-        found["impulse_multipliers"] = np.zeros((n_nodes, 0))
+    observables.setdefault("multipliers", np.zeros((n_nodes, 0)))
+    observables.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
+    if "impulse_multipliers" not in observables and "alternating" in observables:
+        observables["impulse_multipliers"] = np.zeros((n_nodes, 0))
     of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
-    if len({found[name].shape for name in of_constraints if name in found}) > 1:
+    if len({observables[name].shape for name in of_constraints if name in observables}) > 1:
         refuse(data, f"{', '.join(of_constraints)} are of different shapes")
-    both = ("alternating", "kinetic") if "alternating" in found else ("kinetic",) if "kinetic" in found else ()
-    if _misshapen(found, dict.fromkeys(both, (n_nodes,))):
+    both = (
+        ("alternating", "kinetic") if "alternating" in observables else ("kinetic",) if "kinetic" in observables else ()
+    )
+    if _misshapen(observables, dict.fromkeys(both, (n_nodes,))):
         refuse(data, "alternating and kinetic are missing, or of another shape")
-    return found
+    return observables
 
 
 def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | None:
     if "state_k" not in data.variables:
         return None
-    kept: dict[str, np.ndarray] = {}
+    stored: dict[str, np.ndarray] = {}
     for name in data.variables:
         if name.startswith("state_"):
             label = unquote(name).removeprefix("state_")
             counts = getattr(data.variables[name].dtype, "kind", "?") == "i" and label.startswith(("memory", "warm"))
-            kept[label] = read_array(data, name, "i" if counts or label == "k" else "f")
-    kept.setdefault("rows", np.zeros((0, n)))
+            stored[label] = read_array(data, name, "i" if counts or label == "k" else "f")
+    stored.setdefault("rows", np.zeros((0, n)))
     shapes = {"k": (), "g": (len(attributes["point_names"]),), "p_plus": (n,), "p_minus": (n,)}
-    shapes["rows"] = (len(kept["rows"]) if kept["rows"].ndim else 0, n)
-    wrong = _misshapen(kept, shapes)
-    wrong = wrong or [name for name in shapes if not np.all(np.isfinite(kept[name]))]
-    if wrong or kept["k"] < last:
+    shapes["rows"] = (len(stored["rows"]) if stored["rows"].ndim else 0, n)
+    wrong = _misshapen(stored, shapes)
+    wrong = wrong or [name for name in shapes if not np.all(np.isfinite(stored[name]))]
+    if wrong or stored["k"] < last:
         refuse(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
     return State(
-        k=np.int64(kept["k"]),
-        g=unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
-        p_plus=kept["p_plus"],
-        p_minus=kept["p_minus"],
-        memory=Leaves.of(kept, "memory"),
-        warm=Leaves.of(kept, "warm"),
-        rows=kept["rows"],
+        k=np.int64(stored["k"]),
+        g=unflatten(stored["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
+        p_plus=stored["p_plus"],
+        p_minus=stored["p_minus"],
+        memory=Leaves.of(stored, "memory"),
+        warm=Leaves.of(stored, "warm"),
+        rows=stored["rows"],
         status=np.int32(0),
     )
 
 
-def _known(data: Any, n_nodes: int) -> Known | None:
+def _function_values(data: Any, n_nodes: int) -> FunctionValues | None:
     if "known_nodes" not in data.variables:
         return None
     nodes = read_array(data, "known_nodes", "i", ndim=1)
@@ -234,7 +243,7 @@ def _known(data: Any, n_nodes: int) -> Known | None:
     for name in values:
         if (label := _in_file(f"known_{name}")) in data.variables:
             values[name] = read_array(data, label, "f", ndim=2)
-    return Known(nodes, values, traces)
+    return FunctionValues(nodes, values, traces)
 
 
 def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
@@ -244,13 +253,13 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
     names = _json(data, "events")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         refuse(data, "the names of its events are not names")
-    found = Crossings.none(names, n_point, n, m)
-    if not any(f"event_{key}" in data.variables for key in found._fields):  # empty arrays are not saved
-        return found
+    crossings = Crossings.none(names, n_point, n, m)
+    if not any(f"event_{key}" in data.variables for key in crossings._fields):  # empty arrays are not saved
+        return crossings
     kinds = {"which": "i", "k": "i"}
     parts = {
         key: read_array(data, f"event_{key}", kinds.get(key, "f"))
-        for key in found._fields[1:]
+        for key in crossings._fields[1:]
         if f"event_{key}" in data.variables
     }
     count = np.size(parts.get("t", ()))
@@ -260,7 +269,7 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
     wrong = _misshapen(parts, shapes)
     if wrong or not all(0 <= i < len(names) for i in parts["which"]):
         refuse(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
-    return found._replace(**parts)
+    return crossings._replace(**parts)
 
 
 def _leaves(name: str, tree: Any) -> dict[str, Any]:
@@ -273,9 +282,9 @@ def _leaves(name: str, tree: Any) -> dict[str, Any]:
 
 def _labelled(state: State) -> dict[str, np.ndarray]:
     """Arrays of a state other than k and g: momenta, rows, the method's memory and its warm start."""
-    found = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
-    found |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
-    return {name: np.asarray(value) for name, value in found.items()}
+    arrays = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
+    arrays |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
+    return {name: np.asarray(value) for name, value in arrays.items()}
 
 
 @dataclass(frozen=True)
@@ -286,22 +295,24 @@ class Leaves:
     leaves: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, kept: dict[str, np.ndarray], name: str) -> Leaves:
-        return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
+    def of(cls, arrays: dict[str, np.ndarray], name: str) -> Leaves:
+        return cls(name, {label: value for label, value in arrays.items() if label.split(".")[0] == name})
 
     def like(self, tree: Any, speed_only: bool = False) -> Any:
         """Return the leaves in the structure of ``tree``, or raise ValueError; with ``speed_only`` leaves of other
         shapes, from another version of geonh, become zeros.
         """
         wanted = _leaves(self.name, tree)
-        kept = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves
-        if speed_only and kept.keys() == wanted.keys():
-            kept |= {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if kept[label].shape != leaf.shape}
-        theirs, ours = ({label: tuple(leaf.shape) for label, leaf in leaves.items()} for leaves in (kept, wanted))
+        stored = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves
+        if speed_only and stored.keys() == wanted.keys():
+            stored |= {
+                label: np.zeros(leaf.shape) for label, leaf in wanted.items() if stored[label].shape != leaf.shape
+            }
+        theirs, ours = ({label: tuple(leaf.shape) for label, leaf in leaves.items()} for leaves in (stored, wanted))
         if theirs != ours:
             raise ValueError(
                 f"the {self.name} in the file is not what this method and system keep: it has {theirs or 'nothing'}, "
                 f"they have {ours or 'nothing'}"
             )
-        leaves = [np.asarray(kept[label], leaf.dtype) for label, leaf in wanted.items()]
+        leaves = [np.asarray(stored[label], leaf.dtype) for label, leaf in wanted.items()]
         return jax.tree.unflatten(jax.tree.structure(tree), leaves)

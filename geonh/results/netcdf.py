@@ -49,15 +49,15 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
             f"{path} cannot be written: geonh saves NetCDF (.nc), not {path.suffix}. With another tool: {way}"
         )
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
-        found = None
+        status = None
     except OSError as error:
         raise type(error)(error.errno, f"{path} cannot be written: {error.strerror}") from error
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        kind = IsADirectoryError if stat.S_ISDIR(found.st_mode) else FileExistsError
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        kind = IsADirectoryError if stat.S_ISDIR(status.st_mode) else FileExistsError
         raise kind(f"{path} cannot be written: {'a folder' if kind is IsADirectoryError else 'a device'} has that name")
-    if found is not None and not os.access(path, os.W_OK):
+    if status is not None and not os.access(path, os.W_OK):
         raise PermissionError(f"{path} cannot be written: it is there and may not be changed")
     try:
         with _workplace(path):
@@ -75,23 +75,23 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
     """
     encoding: dict = {name: {"_FillValue": None} for name in dataset.variables}
     with _workplace(path) as folder:
-        made = folder / "file.nc"
+        temporary = folder / "file.nc"
         try:
-            dataset.to_netcdf(made, engine="netcdf4", encoding=encoding)
+            dataset.to_netcdf(temporary, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # how the NetCDF library reports a full disk
             raise OSError(f"{path} could not be written: {error}") from error
-        with open(made, "r+b") as file:
+        with open(temporary, "r+b") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0, os.SEEK_END)
             file.write(_SEAL + digest.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         if keep:
-            os.replace(made, path)
+            os.replace(temporary, path)
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def replacing_atomically(path: Path) -> Iterator[Path]:
     """Temporary path that replaces ``path`` once it is completely written, and is removed on failure; OSError if it
     cannot be written; the existing file is kept.
     """
@@ -99,11 +99,11 @@ def written_whole(path: Path) -> Iterator[Path]:
         yield path
         return
     with _workplace(path) as folder:
-        made = folder / f"file{path.suffix}"
-        yield made
-        with open(made, "r+b") as file:
+        temporary = folder / f"file{path.suffix}"
+        yield temporary
+        with open(temporary, "r+b") as file:
             os.fsync(file.fileno())
-        os.replace(made, path.resolve())
+        os.replace(temporary, path.resolve())
 
 
 @contextlib.contextmanager
@@ -165,8 +165,8 @@ def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -
         refuse(dataset, f"it has no {name}")
     variable = dataset.variables[name]
     dtype = variable.dtype
-    found = "U" if dtype is str else getattr(dtype, "kind", "?")
-    if found != kind or (kind == "f" and dtype != np.float64):
+    stored_kind = "U" if dtype is str else getattr(dtype, "kind", "?")
+    if stored_kind != kind or (kind == "f" and dtype != np.float64):
         refuse(dataset, f"{name} is of type {dtype}")
     if ndim is not None and variable.ndim != ndim:
         refuse(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")

@@ -10,7 +10,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import ArrayLike, State
+from geonh.integrators.node import ArrayLike, Clock, State
 
 
 class Node(NamedTuple):
@@ -24,12 +24,19 @@ class Node(NamedTuple):
         Configuration.
     p_plus, p_minus : array, shape=[n]
         Incoming and outgoing momenta.
+    t : float, or None
+        Time, seconds; None for t_k.
     """
 
     k: ArrayLike
     g: Point
     p_plus: ArrayLike
     p_minus: ArrayLike
+    t: ArrayLike = None
+
+    def local(self, clock: Clock) -> tuple[Clock, ArrayLike]:
+        """Clock that has the time of the node, and the node's number in it."""
+        return (clock, self.k) if self.t is None else (clock.starting(self.t), 0)
 
     @classmethod
     def of(cls, state: State) -> Node:
@@ -48,12 +55,15 @@ class Nodes(NamedTuple):
         Configurations, flattened as by ``group.to_vector``.
     p_plus, p_minus : ndarray, shape=[…, n]
         Incoming and outgoing momenta.
+    t : ndarray, shape=[…], or None
+        Times, seconds; None for t_k.
     """
 
     k: ArrayLike
     g_vector: ArrayLike
     p_plus: ArrayLike
     p_minus: ArrayLike
+    t: ArrayLike = None
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
@@ -64,11 +74,11 @@ class Nodes(NamedTuple):
     @property
     def rows(self) -> np.ndarray:
         """(k, g, p⁺, p⁻) of each node, shape=[…, 1 + size + 2n]."""
-        return np.concatenate([self.k[..., None], *self[1:]], axis=-1, dtype=np.float64)
+        return np.concatenate([self.k[..., None], *self[1:4]], axis=-1, dtype=np.float64)
 
     def taken(self, which: Any) -> Nodes:
         """Some of the nodes, by an index of the leading axes."""
-        return Nodes(*(part[which] for part in self))
+        return Nodes(*(part if part is None else part[which] for part in self))
 
 
 def node_row(problem: Problem, state: State) -> Array:

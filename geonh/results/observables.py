@@ -43,15 +43,15 @@ class Observed:
 
     @property
     def impulse_multipliers(self) -> np.ndarray:
-        found = self.observables
-        return found.get("impulse_multipliers", found["multipliers"])
+        values = self.observables
+        return values.get("impulse_multipliers", values["multipliers"])
 
     @property
     def alternation(self) -> np.ndarray:
-        found = self.observables
-        if "alternating" not in found:
-            return np.zeros(found["energy"].shape)
-        return alternation(found["alternating"], found["kinetic"])
+        values = self.observables
+        if "alternating" not in values:
+            return np.zeros(values["energy"].shape)
+        return alternation(values["alternating"], values["kinetic"])
 
     @property
     def energy(self) -> np.ndarray:
@@ -67,8 +67,8 @@ class Observed:
 
     @property
     def holonomic_residual(self) -> np.ndarray:
-        found = self.observables
-        return found.get("holonomic_residual", np.zeros((*found["energy"].shape, 0)))
+        values = self.observables
+        return values.get("holonomic_residual", np.zeros((*values["energy"].shape, 0)))
 
     @property
     def integrals(self) -> dict[str, np.ndarray]:
@@ -96,12 +96,12 @@ def observe(problem: Problem, node: Node) -> dict[str, Any]:
         ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
-    system, method, clock = problem.system, problem.method, problem.clock
-    k, g, p_plus, p_minus = node
+    system, method, g, p_plus, p_minus = problem.system, problem.method, node.g, node.p_plus, node.p_minus
+    clock, k = node.local(problem.clock)
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)
-    found: dict[str, Any] = {
+    observables: dict[str, Any] = {
         "p": p,
         "xi": xi,
         "energy": system.energy(x, p),
@@ -110,15 +110,15 @@ def observe(problem: Problem, node: Node) -> dict[str, Any]:
         "multipliers": multipliers(system, clock.time(k), g, xi, clock.control(k)),
     }
     if method is not None and method.guarantees.node == "impulse":
-        found |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, found["multipliers"])
+        observables |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, observables["multipliers"])
     if system.holonomic is not None:
-        found["holonomic_residual"] = system.holonomic_residual(x)
+        observables["holonomic_residual"] = system.holonomic_residual(x)
     for name, integral in system.first_integrals.items():
         outgoing = integral.momentum == "minus"
         momentum = p_minus if outgoing else p
         velocity = system.velocity(x, p_minus) if outgoing else xi
-        found[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
-    return found
+        observables[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
+    return observables
 
 
 def _impulse(
@@ -132,8 +132,8 @@ def _impulse(
     free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
     if system.holonomic is not None:
         free = free + h * (mu.T @ lam - system.nonholonomic_part(x, mu.T @ lam))
-    own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
-    part = h / 2 * mu.T @ (own - lam)
+    impulses = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
+    part = h / 2 * mu.T @ (impulses - lam)
     square = part @ solve_spd(M, part)
     size = safe_sqrt(square) + 0.0 * square  # propagate nan
-    return {"impulse_multipliers": own, "alternating": size, "kinetic": xi @ M @ xi / 2}
+    return {"impulse_multipliers": impulses, "alternating": size, "kinetic": xi @ M @ xi / 2}

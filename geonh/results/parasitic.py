@@ -52,7 +52,7 @@ def may_alternate(system: System | None, method: Integrator | None) -> bool:
     return system.distribution is not None or system.holonomic is not None
 
 
-def _doubts(trail: Trail) -> bool:
+def _must_measure(trail: Trail) -> bool:
     """True if the alternating part has to be measured."""
     return bool(trail.since <= trail.until and not trail.worst <= DOUBTFUL**2 * trail.largest)
 
@@ -87,15 +87,15 @@ def spoiled_from(trajectory: Record) -> float | None:
         k = trajectory.k[-1]
         trail = trail._replace(since=min(trail.since, k - PERIOD), until=max(trail.until, k), worst=np.float64(np.inf))
     if not trajectory.loaded:
-        if not may_alternate(trajectory.system, trajectory.method) or (trail and not _doubts(trail)):
+        if not may_alternate(trajectory.system, trajectory.method) or (trail and not _must_measure(trail)):
             return None
         if trail and trajectory.save_every == 1:
-            return _measured(trajectory, trail)
+            return _first_excess(trajectory, trail)
     large = trajectory.alternation > ALTERNATING
     return float(trajectory.t[np.argmax(large)]) if np.any(large) else None
 
 
-def _measured(trajectory: Record, trail: Trail) -> float | None:
+def _first_excess(trajectory: Record, trail: Trail) -> float | None:
     """First time at which it does, searched in blocks over the nodes flagged by the monitor."""
     begin, end = np.searchsorted(trajectory.k, [trail.since, trail.until + 1])
     length, largest, exact = BLOCK, trail.largest, False

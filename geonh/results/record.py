@@ -21,7 +21,7 @@ from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import Observed, observe
 
 
-class Known(NamedTuple):
+class FunctionValues(NamedTuple):
     """Stored values of a system's functions, and of events.
 
     Attributes
@@ -71,7 +71,7 @@ class RunState:
         Problem of the run; None where a file does not hold it.
     state : State or None
         Last good node; None for a member of an ensemble.
-    known : Known or None
+    function_values : FunctionValues or None
         Values of the system's functions that a file holds.
     watched : tuple of Event
         Events to locate.
@@ -85,7 +85,7 @@ class RunState:
     method: Integrator | None = None
     clock: Clock | None = None
     state: State | None = None
-    known: Known | None = None
+    function_values: FunctionValues | None = None
     watched: tuple[Event, ...] = ()
     crossings: Crossings | None = None
     trail: Trail | None = None
@@ -137,8 +137,8 @@ class Record(Observed):
         return self.run.state
 
     @property
-    def known(self) -> Known | None:
-        return self.run.known
+    def function_values(self) -> FunctionValues | None:
+        return self.run.function_values
 
     @property
     def watched(self) -> tuple[Event, ...]:
@@ -178,7 +178,7 @@ class Record(Observed):
         """
         n = as_count(n, "n")
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        run = replace(self.run, known=None, trail=None)
+        run = replace(self.run, function_values=None, trail=None)
         return replace(self, nodes=self.nodes.taken(np.s_[:n]), run=run, loaded=loaded)
 
     def settled(self) -> Self:
@@ -192,7 +192,7 @@ class Record(Observed):
 
     @property
     def t(self) -> np.ndarray:
-        return self.t0 + self.k * self.dt
+        return self.t0 + self.k * self.dt if self.nodes.t is None else self.nodes.t
 
     @cached_property
     def g(self) -> Point:
@@ -201,7 +201,7 @@ class Record(Observed):
     @property
     def points(self) -> Node:
         """The nodes as arguments of ``observe``, along the first axis."""
-        return Node(self.k, self.g, self.p_plus, self.p_minus)
+        return Node(self.k, self.g, self.p_plus, self.p_minus, self.nodes.t)
 
     @cached_property
     def x(self) -> Any:
@@ -219,7 +219,8 @@ class Record(Observed):
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
         nodes = jax.tree.map(lambda a: a[these], self.points)
-        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
+        impulse = self.method is not None and self.method.guarantees.node == "impulse" and self.nodes.t is None
+        # without an impulse one program serves all methods
         return mapped(observe, self.problem._replace(method=self.method if impulse else None), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -232,11 +233,11 @@ class Record(Observed):
             return self.read(slice(None))
         unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
         fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
-        found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
+        columns = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
         for n in before.keys() - after.keys():  # observables of the system before a change only
             later = np.full((len(after["xi"]), *before[n].shape[1:]), np.nan)
-            found[n] = np.concatenate([before[n], later])
-        return found
+            columns[n] = np.concatenate([before[n], later])
+        return columns
 
     @property
     def bound_system(self) -> System:
@@ -253,10 +254,10 @@ class Record(Observed):
 
     @cached_property
     def events(self) -> dict[str, Section]:
-        a, found, sections = self.attributes, self.crossings, {}
-        for i, name in enumerate(found.names if found else ()):
-            assert found is not None
-            of = found.taken(found.which == i)
+        a, crossings, sections = self.attributes, self.crossings, {}
+        for i, name in enumerate(crossings.names if crossings else ()):
+            assert crossings is not None
+            of = crossings.taken(crossings.which == i)
             g = unflatten(of.g_vector, a["point_shapes"], a["point_is_tuple"])
             names = tuple(a["point_names"]), tuple(a["velocity_names"])
             sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)

@@ -22,7 +22,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
-from geonh.results.record import Known, Record
+from geonh.results.record import FunctionValues, Record
 from geonh.version import __version__
 
 INTEGRAL = "integral:"
@@ -44,7 +44,9 @@ CHANGES = (
 """Names of the changes that ``resume`` can allow."""
 
 
-def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
+def function_values(
+    trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None
+) -> FunctionValues:
     """Values and traces of a system's functions at nodes of a trajectory; by default at a few nodes.
 
     Without a clock, everything that depends on controls is left out.
@@ -66,22 +68,22 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
         traces["controls"] = ROWS + digest("", [rows])
-    return Known(nodes, values, traces)
+    return FunctionValues(nodes, values, traces)
 
 
-def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
+def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> FunctionValues:
     """Values and traces of the functions of events, with all multipliers equal to one."""
     if not events:
-        return Known(nodes, {}, {})
+        return FunctionValues(nodes, {}, {})
     at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
-    found = mapped(_event_values, (system, events), at)
+    values_at_nodes = mapped(_event_values, (system, events), at)
     node = jax.tree.map(lambda a: a[0], at)
     with float64():
-        made = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
-    traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
+        event_traces = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+    traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, event_traces, strict=True)]
     names = [EVENT + event.name for event in events]
-    values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
-    return Known(nodes, values, dict(zip(names, traces, strict=True)))
+    values = {name: np.asarray(values_at_nodes)[:, i : i + 1] for i, name in enumerate(names)}
+    return FunctionValues(nodes, values, dict(zip(names, traces, strict=True)))
 
 
 def _event_values(tree: tuple, node: tuple) -> jax.Array:
@@ -97,26 +99,26 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     def at(g: Any) -> Any:
         return system.at(g, t)
 
-    found: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
+    functions: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
     if system.metric is not None:
-        found["metric"] = lambda: system.mass_matrix(at(g))
+        functions["metric"] = lambda: system.mass_matrix(at(g))
     else:
-        found["lagrangian"] = lambda: system.lagrangian(at(g), xi)
+        functions["lagrangian"] = lambda: system.lagrangian(at(g), xi)
     if system.potential is not None:
-        found["potential"] = lambda: system.potential_energy(at(g))
+        functions["potential"] = lambda: system.potential_energy(at(g))
     if system.holonomic is not None:
-        found["holonomic"] = lambda: (system.holonomic_residual(at(g)), system.holonomic_rows(at(g)))
+        functions["holonomic"] = lambda: (system.holonomic_residual(at(g)), system.holonomic_rows(at(g)))
     if system.distribution is not None:
-        found["forms"] = lambda: system.distribution.annihilator(at(g), system.parameters)
+        functions["forms"] = lambda: system.distribution.annihilator(at(g), system.parameters)
     if system.is_affine:
-        found["rhs"] = lambda: system.right_hand_side(at(g))
+        functions["rhs"] = lambda: system.right_hand_side(at(g))
     if clock is not None and clock.controls is not None:
-        found["controls"] = lambda: clock.control(k)
+        functions["controls"] = lambda: clock.control(k)
     if clock is not None and system.forces is not None:
-        found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+        functions["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
     for name, integral in system.first_integrals.items():
-        found[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
-    return found
+        functions[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
+    return functions
 
 
 def _values(tree: tuple, node: tuple) -> dict[str, Any]:
@@ -141,7 +143,9 @@ def refuse_another_space(trajectory: Record, system: System) -> None:
         raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
 
 
-def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
+def differences(
+    trajectory: Record, known: FunctionValues | None, system: System, clock: Clock | None
+) -> dict[str, str]:
     """Differences between a system and that of a trajectory: name of the argument → description; empty if none.
 
     Without a clock, forces and controls are not compared; without known values, no functions are.
@@ -149,52 +153,52 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
     ValueError for another space, or another number of constraints, which make it impossible to resume.
     """
     refuse_another_space(trajectory, system)
-    a, found = trajectory.attributes, {}
+    a, changes = trajectory.attributes, {}
     if system.name != a["system"]:
-        found["name"] = f"{a['system']!r} there, {system.name!r} here"
+        changes["name"] = f"{a['system']!r} there, {system.name!r} here"
     theirs, ours = a["parameters"], as_data(system.parameters)
     if theirs != ours:
-        found["parameters"] = "; ".join(_unequal("", theirs, ours))
+        changes["parameters"] = "; ".join(_unequal("", theirs, ours))
     if known is None:
-        return found
-    here = known_of(trajectory, _with_data(system, theirs), clock, known.nodes)
+        return changes
+    here = function_values(trajectory, _with_data(system, theirs), clock, known.nodes)
     m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
     if m_there != m_here:
         raise ValueError(
             f"the run has {m_there} constraint(s), {system.name} has {m_here}: begin a new run from its last node, "
             "solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), ...)"
         )
-    same_tools = _same_tools(known)
+    same_tools = _same_versions(known)
     for name in dict.fromkeys((*known.values, *here.values)):
         if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
             continue
-        words = _differ(known, here, name, same_tools)
+        words = _difference(known, here, name, same_tools)
         if words and name.startswith(INTEGRAL):
-            told = [found["first_integrals"]] if "first_integrals" in found else []
-            found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
+            earlier = [changes["first_integrals"]] if "first_integrals" in changes else []
+            changes["first_integrals"] = "; ".join([*earlier, f"{name.removeprefix(INTEGRAL)} {words}"])
         elif words:
-            found["base" if name == "group" else name] = words
-    if found.get("forces") == OTHERWISE and KINDS[1] in found.get("controls", ""):
-        del found["forces"]  # they were traced with controls of another kind
-    return found
+            changes["base" if name == "group" else name] = words
+    if changes.get("forces") == OTHERWISE and KINDS[1] in changes.get("controls", ""):
+        del changes["forces"]  # they were traced with controls of another kind
+    return changes
 
 
 def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
     """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them."""
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None:
         known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
     if known is None or not events:
         return {}
     system = _with_data(system, trajectory.attributes["parameters"])
-    here, same_tools = events_of(trajectory, system, events, known.nodes), _same_tools(known)
+    here, same_versions = events_of(trajectory, system, events, known.nodes), _same_versions(known)
     both = [name for name in here.values if name in known.values]
-    told = {name: words for name in both if (words := _differ(known, here, name, same_tools))}
-    said = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in told.items())
-    return {"events": said} if said else {}
+    changed = {name: words for name in both if (words := _difference(known, here, name, same_versions))}
+    details = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in changed.items())
+    return {"events": details} if details else {}
 
 
-def _same_tools(known: Known) -> bool:
+def _same_versions(known: FunctionValues) -> bool:
     """True if the traces were made with the installed versions of geonh and JAX, or in this process."""
     ours = {"geonh": __version__, "jax": jax.__version__}
     return all(known.traces.get(tool, version) == version for tool, version in ours.items())
@@ -206,7 +210,7 @@ def _count(values: dict[str, np.ndarray], n: int) -> int:
     return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
 
 
-def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
+def _difference(there: FunctionValues, here: FunctionValues, name: str, same_tools: bool) -> str:
     if name not in here.values or name not in there.values:
         return "given there, not here" if name in there.values else "given here, not there"
     a, b = there.values[name], here.values[name]
@@ -231,7 +235,7 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
     return ""
 
 
-def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
+def refuse_changes(trajectory: Record, changes: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the option that allows it."""
     if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
         raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
@@ -239,12 +243,12 @@ def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | st
     unknown = [name for name in names if name not in CHANGES]
     if unknown:
         raise ValueError(f"allow_changes: {unknown} can not be allowed; True or names of {', '.join(CHANGES)}")
-    refused = [name for name in found if allowed is not True and name not in names]
+    refused = [name for name in changes if allowed is not True and name not in names]
     if refused:
         a = trajectory.attributes
-        told = "\n".join(f"  {name}: {words}" for name, words in found.items() if name in refused)
+        details = "\n".join(f"  {name}: {words}" for name, words in changes.items() if name in refused)
         raise ValueError(
-            f"this is not what the run of {a['system']} was made with:\n{told}\n"
+            f"this is not what the run of {a['system']} was made with:\n{details}\n"
             f"resume(..., allow_changes={sorted({*refused, *names})}) goes on with it, and the file will say so; "
             "loaded without system=, the file is read as it is"
         )
@@ -293,11 +297,11 @@ def _unequal(name: str, there: Any, here: Any) -> list[str]:
     """Descriptions of the parameters that differ."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
         return [] if there == here else [f"{name} = {shortly(there)} there, {shortly(here)} here"]
-    found = []
+    differing = []
     for key in dict.fromkeys((*there, *here)):
         label = f"{name}.{key}" if name else key
         if key not in there or key not in here:
-            found.append(f"{label} only {'there' if key in there else 'here'}")
+            differing.append(f"{label} only {'there' if key in there else 'here'}")
         else:
-            found += _unequal(label, there[key], here[key])
-    return found
+            differing += _unequal(label, there[key], here[key])
+    return differing

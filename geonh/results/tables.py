@@ -38,7 +38,7 @@ EVENT_NAMES = {
 }
 EVENT_AXES = {"g_vector": ("coordinate",), "xi": ("component",), "multipliers": ("constraint",)}
 """Names of further axes of an event's arrays."""
-WORDS = ("system", "catalogue", "engine", "method", "method_reason", "group", "controls", "geonh_version")
+WORDS = ("system", "catalogue", "engine", "method", "method_reason", "dt_reason", "group", "controls", "geonh_version")
 _DIMENSIONS = {
     "xi": "component",
     "p": "component",
@@ -92,11 +92,13 @@ def dataset(trajectory: Record, message: str) -> xr.Dataset:
         "point_shapes": json.dumps(a["point_shapes"]),
         "point_is_tuple": int(a["point_is_tuple"]),
     }
-    found = trajectory.crossings
-    if found is not None:
-        for key, value in zip(found._fields[1:], found[1:], strict=True):
+    if trajectory.nodes.t is not None:
+        attributes["times"] = "of each node"
+    crossings = trajectory.crossings
+    if crossings is not None:
+        for key, value in zip(crossings._fields[1:], crossings[1:], strict=True):
             data[f"event_{key}"] = (("event", *EVENT_AXES.get(key, ())), value, {"long_name": EVENT_NAMES[key]})
-        attributes["events"] = json.dumps(found.names)
+        attributes["events"] = json.dumps(crossings.names)
     return xr.Dataset(data, coordinates, attributes)
 
 
@@ -129,11 +131,11 @@ def frame(trajectory: Record) -> pd.DataFrame:
         elif key not in ("xi", "p"):
             for index in np.ndindex(value.shape[1:]):
                 columns["_".join((label, *map(str, index)))] = value[:, *index]
-    made = pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))
+    table = pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))
     units, energies = known_units(a), [key for key in columns if is_energy(key)]
     units |= dict.fromkeys(energies, units["energy"])
     for key in columns:
         momentum = re.sub(r"^p_(plus|minus)_", "p_", key)
         units |= {key: units[momentum]} if momentum in units else {}
-    made.attrs["units"] = {key: units[key] for key in ("time", *columns) if key in units}
-    return made
+    table.attrs["units"] = {key: units[key] for key in ("time", *columns) if key in units}
+    return table

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.engine import Evaluation, Layout, Parts
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import NodalControls
+from geonh.integrators.node import NodalControls, Result
 from geonh.results.nodes import Node
 from geonh.results.observables import Observed, observe
 
@@ -33,13 +35,15 @@ class TracedTrajectory(Observed):
     Attributes
     ----------
     t : array, shape=[N]
-        Times, seconds.
+        Times, seconds; after a failure, that of the last good node.
     k : array of int, shape=[N]
         Step numbers of the nodes; after a failure, that of the last good node.
     g : point of the group, with a leading axis of length N
         Group elements.
     g_vector : array, shape=[N, size]
         The same, flattened.
+    x : base point, with a leading axis of length N
+        Base points.
     p_plus, p_minus : array, shape=[N, n]
         Incoming and outgoing momenta.
     status : array of int, shape=[N]
@@ -78,7 +82,7 @@ class TracedTrajectory(Observed):
         """Create from nodes, with a leading axis, of a problem, and controls there if they were given at the nodes."""
         impulse = problem.method.guarantees.node == "impulse"  # else one program for all methods
         arrays, parts = Parts.of(problem if impulse else problem._replace(method=None))
-        return cls(t, *node, status, controls, arrays, parts)
+        return cls(t, node.k, node.g, node.p_plus, node.p_minus, status, controls, arrays, parts)
 
     @property
     def g_vector(self) -> Array:
@@ -91,31 +95,49 @@ class TracedTrajectory(Observed):
 
     @property
     def observables(self) -> dict[str, Any]:  # type: ignore[override]
-        found: dict[str, Any] | None = self.__dict__.get("_observables")
-        if found is None:
-            read = _observed
-            for _ in self.status.shape[:-1]:
-                read = jax.vmap(read)
-            with float64():
-                found = read(self)
-            if not is_traced(found):
-                object.__setattr__(self, "_observables", found)
-        return found
+        observables: dict[str, Any] | None = self.__dict__.get("_observables")
+        if observables is None:
+            observables = self._read(_observed)
+            if not is_traced(observables):
+                object.__setattr__(self, "_observables", observables)
+        return observables
+
+    @property
+    def x(self) -> Any:
+        return self._read(_base_points)
+
+    def _read(self, function: Callable[[TracedTrajectory], Any]) -> Any:
+        """Value of a function of a run without batch axes, for each run of the batch."""
+        for _ in self.status.shape[:-1]:
+            function = jax.vmap(function)
+        with float64():
+            return function(self)
 
     def __len__(self) -> int:
         return self.status.shape[-1]
 
     def __repr__(self) -> str:
-        return f"TracedTrajectory of {self.parts.tree(self.arrays).system.name}: {len(self)} nodes, as JAX arrays"
+        batch, name = self.status.shape[:-1], self.parts.tree(self.arrays).system.name
+        many = f"a batch of {list(batch)} runs, {len(self)} nodes each" if batch else f"{len(self)} nodes"
+        if is_traced(self.status):
+            return f"TracedTrajectory of {name}: {many}, traced"
+        status = np.asarray(self.status)[..., -1]
+        failed = f"{int((status != 0).sum())} of {status.size} failed" if batch else Result(int(status)).name.lower()
+        return f"TracedTrajectory of {name}: {many}, as JAX arrays, {failed}"
+
+
+def _base_points(run: TracedTrajectory) -> Any:
+    """Base points of all nodes of a run without batch axes."""
+    return jax.vmap(run.parts.tree(run.arrays).system.action.at)(run.g)
 
 
 def _observed(run: TracedTrajectory) -> dict[str, Array]:
     """Observables of all nodes of a run without batch axes."""
     nodes = Node(run.k, run.g, run.p_plus, run.p_minus), run.controls
     layout = Layout.of(jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], nodes)))
-    seen = _layout(run.parts, layout)
-    evaluate = Evaluation(_Observe(layout), run.parts, seen.size)
-    return seen.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
+    observed = _layout(run.parts, layout)
+    evaluate = Evaluation(_Observe(layout), run.parts, observed.size)
+    return observed.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
 
 
 @dataclass(frozen=True)
@@ -130,8 +152,8 @@ class _Observe:
         return observe(problem._replace(clock=clock), node)
 
     def __call__(self, problem: Problem, vector: Array) -> Array:
-        found = self.named(problem, vector)
-        return Layout.of(found).flat(found)
+        observables = self.named(problem, vector)
+        return Layout.of(observables).flat(observables)
 
 
 @functools.lru_cache(maxsize=128)

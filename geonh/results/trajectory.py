@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,11 @@ from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.registry import methods
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
+from geonh.results.dense import as_times, end_of, evaluated, refuse_outside
 from geonh.results.interpolation import between
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
@@ -121,18 +123,18 @@ class Trajectory(Record):
     @property
     def _fault(self) -> str:
         """Description of the failure of the last step."""
-        said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
+        message, no_number, reasons = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
                 residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
-                said += f" (residual of the implicit step {residual:.2g})"
-            found = no_numbers(self.system, self.clock, self.state) if no_number else []
-        if found:
-            return f"before it {', and '.join(found)}"
+                message += f" (residual of the implicit step {residual:.2g})"
+            reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if reasons:
+            return f"before it {', and '.join(reasons)}"
         if no_number:
             return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
-        return said
+        return message
 
     @cached_property
     def spoiled_from(self) -> float | None:
@@ -141,10 +143,11 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
+        step = with_reason(f"{self.dt:g}", a["dt_reason"])
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
-            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {step}, "
             f"{self.status.name.lower()}{spoiled}"
         )
 
@@ -152,6 +155,37 @@ class Trajectory(Record):
         from geonh.plotting.cards import trajectory_card
 
         return trajectory_card(self)
+
+    def __call__(self, times: Any) -> Trajectory:
+        """Solution at any times, by steps of the method from the last saved node before each.
+
+        It has the order of the method at its nodes, and preserves there what the method preserves: constraints hold to
+        rounding where they do at the nodes. ``interpolate`` is faster, and less accurate.
+
+        Parameters
+        ----------
+        times : array_like, shape=[] or [M]
+            Seconds, in the order of the run: within its span, or up to the event at which it stopped.
+
+        Returns
+        -------
+        Trajectory
+            Nodes at these times, to be read, plotted and saved, but not to be resumed; p⁺ = p⁻ is the average momentum.
+
+        Raises
+        ------
+        TypeError
+            If ``times`` are not numbers.
+        ValueError
+            For times out of order or outside the span, or a trajectory without the system and the method of its run.
+        """
+        if self.nodes.t is not None:
+            raise ValueError("these are the nodes at given times of a run already: call the run itself")
+        if self.system is None or self.method is None or self.clock is None:
+            raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
+        times = as_times(times, "times", self.t[0], end_of(self))
+        run = replace(self.run, state=None, function_values=None, trail=None)
+        return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
         r"""Dense output along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
@@ -181,9 +215,7 @@ class Trajectory(Record):
         times = np.atleast_1d(as_float64(times, "times"))
         if times.ndim > 1:
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
-        low, high = sorted((self.t[0], self.t[-1]))
-        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
-            raise ValueError(f"times must lie in [{low:g}, {high:g}], got {times.min():g} to {times.max():g}")
+        refuse_outside(times, "times", self.t[0], self.t[-1])
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
         j = np.minimum(i + 1, len(self) - 1)
@@ -262,7 +294,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -270,7 +302,7 @@ class Trajectory(Record):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:
@@ -303,8 +335,15 @@ class Trajectory(Record):
 
 
 def with_reason(method: str, reason: str) -> str:
-    """Description of a method, with the reason for it in parentheses if there is one."""
-    return f"{method} ({reason})" if reason else method
+    """Description of a method, after its name in ``methods`` if it has one; with the reason for it in parentheses."""
+    name = _names().get(method)
+    return (f"{name}, " if name else "") + method + (f" ({reason})" if reason else "")
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Names of the methods, by their descriptions."""
+    return {describe(method.make()): name for name, method in methods.items()}
 
 
 def describe(method: Integrator) -> str:

@@ -95,7 +95,7 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
     row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
     values = np.full((len(ends), 5), np.nan)
     values[:, 0], values[:, 4] = ends[:, 0], np.where(ends[:, 1] == 0, -LEAST * np.sign(ends[:, 0]), ends[:, 1])
-    found = []
+    intervals = []
     while len(row):
         places = a[:, None] + width * PLACES
         values[:, new] = sample(np.repeat(row, len(new)), places[:, new].ravel()).reshape(-1, len(new))
@@ -110,12 +110,12 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
         end, each = np.where(many, 4, begin + 1), np.arange(len(row))
         at_a, at_b = values[each, begin], values[each, end]
         there = ~apart & (at_a * np.sign(at_b) < 0)
-        found.append(Brackets(row, places[each, begin], places[each, end], at_a, at_b).taken(there))
+        intervals.append(Brackets(row, places[each, begin], places[each, end], at_a, at_b).taken(there))
         halves = np.full((int(apart.sum()), 2, 5), np.nan)
         halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
         row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]
         values = halves.reshape(-1, 5)
-    return Brackets(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    return Brackets(*(np.concatenate(parts) for parts in zip(*intervals, strict=True)))
 
 
 def root(
@@ -131,8 +131,8 @@ def root(
     skipped, and the search continues beyond them; nan if no value is finite.
     """
     start, stop = (jnp.asarray(end, float) for end in interval)
-    sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
-    bound = jnp.ceil(jnp.log2(jnp.maximum(whole / (2 * half), 1.0))) + 1.0
+    sign, half, span = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
+    bound = jnp.ceil(jnp.log2(jnp.maximum(span / (2 * half), 1.0))) + 1.0
 
     def narrow(carry: Any) -> Any:
         (a, at_a), (b, at_b), j, known = carry
@@ -140,15 +140,15 @@ def root(
         reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
         secant = (at_b * a - at_a * b) / (at_b - at_a)
         gap = jnp.abs(middle - secant)
-        shift = jnp.maximum(0.2 * width**2 / whole, half)
+        shift = jnp.maximum(0.2 * width**2 / span, half)
         inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
         inwards = jnp.clip(inwards, middle - reach, middle + reach)
         s = jnp.where(j == 0.0, stop, inwards)
         value, more = function(s)
         value = sign * value
         past = value >= 0
-        kept = ~jnp.isfinite(value) | ((value < 0) & (at_b == 0))  # the first zero, where it stays one
-        known = jax.tree.map(lambda new, old: jnp.where(kept, old, new), more, known)
+        is_end = ~jnp.isfinite(value) | ((value < 0) & (at_b == 0))  # the first zero, where it stays one
+        known = jax.tree.map(lambda new, old: jnp.where(is_end, old, new), more, known)
         left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
         right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
         return left, right, j + 1.0, known

@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 
-class _Room(ModuleType):
+class _CallableModule(ModuleType):
     """Callable module: ``geonh.rolling(...)`` is ``geonh.rolling.rolling(...)``."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return rolling(*args, **options)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallableModule

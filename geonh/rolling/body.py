@@ -229,7 +229,7 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     TypeError, ValueError
         If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
-    parameters, node = _placed(system, g, t)
+    parameters, node = _as_placement(system, g, t)
     return _touch(*node, parameters) if is_traced((parameters, node)) else computed(_touched, parameters, node)
 
 
@@ -319,7 +319,7 @@ def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
     TypeError, ValueError
         If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
-    parameters, node = _placed(system, g, t)
+    parameters, node = _as_placement(system, g, t)
     if is_traced(*node, parameters):
         return _overlap(*node, parameters)
     return computed(_overlapped, parameters, node)
@@ -338,11 +338,11 @@ def _overlap(t: Any, g: Any, parameters: Any) -> Array:
         level, slope = jax.value_and_grad(lambda y: parameters["on"].value(Moment(t, y), parameters))(X)
         return -level / jnp.sqrt(slope @ slope)
 
-    found = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
-    return jnp.max(jnp.where(jnp.isnan(found), -jnp.inf, found))
+    depths = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
+    return jnp.max(jnp.where(jnp.isnan(depths), -jnp.inf, depths))
 
 
-def _placed(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
+def _as_placement(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
     """Parameters of a system of ``rolling``, or those given in its place, and (t, g) as float64 arrays."""
     parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
     _refuse_another(parameters, system)
@@ -362,7 +362,7 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
     (t, X, R, turning), parameters = node, system.parameters
     here = Moment(t, X)
     arm = parameters["support"].point(-(parameters["on"].normal(here, parameters) @ R))
-    xi = jnp.concatenate([turning, R.T @ _carried(here, parameters) - jnp.cross(turning, arm)])
+    xi = jnp.concatenate([turning, R.T @ _surface_velocity(here, parameters) - jnp.cross(turning, arm)])
     g = jnp.concatenate([jnp.concatenate([R, (X - R @ arm)[:, None]], axis=1), jnp.eye(4)[3:]])
     level, off = parameters["on"].value(here, parameters), system.constraint_residual(system.at(g, t), xi)
     clears = parameters["on"].clears(
@@ -413,18 +413,18 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
         ends = ~np.isfinite(in_numpy(jax.vmap(p["support"].point), np.eye(3))(np.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
     body, touching = boundary(point, axis=axis), _touch(as_float64(t, "t", ()), jnp.asarray(g), p)
-    seen = [
+    bodies = [
         Body("body", body, at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*touching.place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
         up, distance = flat
-        return [*seen, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
+        return [*bodies, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
     if p["on"].timed:
         half, lines = np.abs(body.vertices).max(), np.linspace(-1, 1, 9)
         grid = [line(half * np.array(ends)) for a in lines for ends in ([[a, -1], [a, 1]], [[-1, a], [1, a]])]
-        return [*seen, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
-    return [*seen, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
+        return [*bodies, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
+    return [*bodies, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
 
 
 def _metric(x: Any, parameters: Any) -> Array:
@@ -467,17 +467,17 @@ def _rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
 
 def _rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = _touch(t, x, parameters)
-    return _tangents(touching.normal) @ _material(Moment(t, touching.place), parameters)
+    return _tangents(touching.normal) @ _material_velocity(Moment(t, touching.place), parameters)
 
 
 def _rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = _touch(t, x, parameters)
-    D = jax.jacfwd(lambda X: _material(Moment(t, X), parameters))(touching.place)
+    D = jax.jacfwd(lambda X: _material_velocity(Moment(t, X), parameters))(touching.place)
     curl = jnp.stack([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
     return jnp.append(_rhs_in_time(t, x, parameters), touching.normal @ curl / 2)
 
 
-def _material(X: Moment, parameters: Any) -> Array:
+def _material_velocity(X: Moment, parameters: Any) -> Array:
     """Velocity u(t, X), zero where the surface is at rest."""
     velocity = parameters["surface velocity"](X, parameters) if "surface velocity" in parameters else jnp.zeros(3)
     if velocity.shape != (3,):
@@ -485,9 +485,9 @@ def _material(X: Moment, parameters: Any) -> Array:
     return velocity
 
 
-def _carried(X: Moment, parameters: Any) -> Array:
+def _surface_velocity(X: Moment, parameters: Any) -> Array:
     """Velocity, shape=[3], of a point in rolling contact at X: u along the surface, −∂_tψ/|∇ψ| across it."""
-    nu, u = parameters["on"].normal(X, parameters), _material(X, parameters)
+    nu, u = parameters["on"].normal(X, parameters), _material_velocity(X, parameters)
     rising = jax.grad(lambda t: parameters["on"].value(Moment(t, X.x), parameters))(X.t)
     slope = jax.grad(lambda y: parameters["on"].value(Moment(X.t, y), parameters))(X.x)
     return u - (nu @ u + rising / jnp.sqrt(slope @ slope)) * nu

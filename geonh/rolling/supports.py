@@ -259,21 +259,21 @@ def support(function: Callable) -> Support:
     ValueError
         If H is not homogeneous of degree one, or not convex.
     """
-    made = _Function(function)
+    as_support = _Function(function)
     for n in np.random.default_rng(0).normal(size=(3, 3)):
-        once, twice = (as_float64(made(s * n), "what support gives", (), finite=False) for s in (1.0, 2.0))
+        once, twice = (as_float64(as_support(s * n), "what support gives", (), finite=False) for s in (1.0, 2.0))
         if not abs(twice - 2 * once) <= 1e-5 * abs(once):
             raise ValueError(
                 f"support must be homogeneous, H(2n) = 2H(n): at n = {n} it is {once:.6g}, at twice that {twice:.6g}; "
                 "write it for unit vectors as |n| H(n/|n|)"
             )
     for a, b in np.random.default_rng(1).normal(size=(20, 2, 3)):
-        parts, both = float(made(a)) + float(made(b)), float(made(a + b))
+        parts, both = float(as_support(a)) + float(as_support(b)), float(as_support(a + b))
         if both > parts + 1e-9 * abs(parts):
             raise ValueError(
                 f"support must be convex, H(a + b) ≤ H(a) + H(b): at a = {a}, b = {b} there is {both:.6g} > {parts:.6g}"
             )
-    return made
+    return as_support
 
 
 @judged

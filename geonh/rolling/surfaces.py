@@ -84,7 +84,7 @@ class Surface(Precise):
         shape=[3, 3], centre of mass x."""
         given = (self, support, R, x, parameters)
         still, *held = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, given)
-        n, inverse = still._found(*held)
+        n, inverse = still._contact_normal(*held)
         for _ in range(order):
             n = n - inverse @ self._missing(n, support, R, x, parameters)
         return n
@@ -98,7 +98,7 @@ class Surface(Precise):
         return n + R.T @ self.normal(_shifted(x, arm), parameters)
 
     @traced_once
-    def _found(self, support: Support, R: Array, x: Any, parameters: Any) -> tuple[Array, Array]:
+    def _contact_normal(self, support: Support, R: Array, x: Any, parameters: Any) -> tuple[Array, Array]:
         """Normal n by Newton's method, and the inverse J⁻¹ there."""
 
         def missing(n: Array) -> Array:
@@ -126,13 +126,13 @@ class Surface(Precise):
             changes = jnp.concatenate([jnp.asarray(FRACTIONS)[:, None] * short, -missing(n)[None]])
             return lax.scan(compared, (height(n), unit(n + change)), changes)[0][1]
 
-        def far(found: tuple) -> Array:
-            return (found[0] < ITERATIONS) & (found[2] @ found[2] > TOUCHING**2)
+        def far(iteration: tuple) -> Array:
+            return (iteration[0] < ITERATIONS) & (iteration[2] @ iteration[2] > TOUCHING**2)
 
-        def improve(found: tuple) -> tuple:
-            n, change = found[1:]
+        def improve(iteration: tuple) -> tuple:
+            n, change = iteration[1:]
             n = lax.cond(change @ change > LONG**2, lower, lambda n, change: unit(n + change), n, change)
-            return found[0] + 1, n, step(n)
+            return iteration[0] + 1, n, step(n)
 
         begin = -R.T @ self.normal(x, parameters)
         n = lax.while_loop(far, improve, (0, begin, step(begin)))[1]
@@ -145,7 +145,7 @@ def _is_more_curved(J: Array) -> Array:
     return (det(J) > 0) & (jnp.trace(J) > 1)
 
 
-def _place(X: Any) -> Array:
+def _without_time(X: Any) -> Array:
     """X without the time."""
     return X.x if isinstance(X, Moment) else X
 
@@ -160,7 +160,7 @@ class _Plane(Surface):
     level: Any
 
     def value(self, X: Any, parameters: Any) -> Array:
-        return self.up @ _place(X) - self.level
+        return self.up @ _without_time(X) - self.level
 
     def normal(self, X: Any, parameters: Any) -> Array:
         return jnp.asarray(self.up)
@@ -206,7 +206,7 @@ class _Round(Surface):
         return self.sign < 0
 
     def value(self, X: Any, parameters: Any) -> Array:
-        place = self.across * _place(X)
+        place = self.across * _without_time(X)
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
 
 

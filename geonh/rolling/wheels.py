@@ -257,8 +257,8 @@ def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str 
     if not name:
         raise ValueError("name of a trailer's angle must not be empty")
     place, back = as_float64(hitch, "hitch", (2,)), as_positive(length, "length", ())
-    own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
-    return PlanarBody(*own, place, back, name)
+    of_body = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
+    return PlanarBody(*of_body, place, back, name)
 
 
 @judged
@@ -333,8 +333,8 @@ def _chain(body: PlanarBody) -> Iterator[PlanarBody]:
 
 
 def _names(body: PlanarBody) -> Iterator[str]:
-    for own in body.wheels:
-        yield from own.names
+    for wheel in body.wheels:
+        yield from wheel.names
     for drawn in body.trailers:
         yield drawn.name
         yield from _names(drawn)
@@ -347,14 +347,15 @@ class _Lagrangian(eqx.Module):
 
     def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
         terms = [
-            0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, parameters["body"]).energies
+            0.5 * weight * velocity * velocity
+            for weight, velocity in _velocities_of_parts(x, xi, parameters["body"]).energies
         ]
         kinetic = functools.reduce(operator.add, terms)
         return kinetic if self.potential is None else kinetic - self.potential(x, parameters)
 
 
 def _constraints(x: Any, xi: Array, parameters: Any) -> list[Array]:
-    return _visited(x, xi, parameters["body"]).constraints
+    return _velocities_of_parts(x, xi, parameters["body"]).constraints
 
 
 class _Velocities(NamedTuple):
@@ -365,9 +366,9 @@ class _Velocities(NamedTuple):
 
 
 @traced_once
-def _visited(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
+def _velocities_of_parts(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
     """Velocities of the parts of a chain; x are the angles, xi the velocity, shape=[n], or one in each row."""
-    rates, free, found = iter(xi[3:]), iter(x), _Velocities([], [])
+    rates, free, terms = iter(xi[3:]), iter(x), _Velocities([], [])
 
     def directed(omega: Array, u: Array, v: Array, at: Any, angle: Any) -> tuple[Array, Array]:
         """Velocity of a point, along and across a direction."""
@@ -376,28 +377,28 @@ def _visited(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
         return c * u + s * v, c * v - s * u
 
     def visit(body: PlanarBody, omega: Array, u: Array, v: Array) -> None:
-        found.energies.extend((body.mass, velocity) for velocity in directed(omega, u, v, body.centre, 0.0))
-        found.energies.append((body.inertia, omega))
-        for own in body.wheels:
-            angle, names = own.angle, list(own.names)
-            if len(names) > (own.radius is not None):
+        terms.energies.extend((body.mass, velocity) for velocity in directed(omega, u, v, body.centre, 0.0))
+        terms.energies.append((body.inertia, omega))
+        for wheel in body.wheels:
+            angle, names = wheel.angle, list(wheel.names)
+            if len(names) > (wheel.radius is not None):
                 angle = angle + next(free)
-                found.energies.append((own.steering, omega + next(rates)))
-            along, across = directed(omega, u, v, own.at, angle)
-            if own.grips:
-                found.constraints.append(across)
-            if own.radius is not None:
+                terms.energies.append((wheel.steering, omega + next(rates)))
+            along, across = directed(omega, u, v, wheel.at, angle)
+            if wheel.grips:
+                terms.constraints.append(across)
+            if wheel.radius is not None:
                 next(free)
                 rolling = next(rates)
-                found.energies.append((own.inertia, rolling))
-                found.constraints.append(along - own.radius * rolling)
+                terms.energies.append((wheel.inertia, rolling))
+                terms.constraints.append(along - wheel.radius * rolling)
         for drawn in body.trailers:
             turned = omega + next(rates)
             along, across = directed(omega, u, v, drawn.hitch, next(free))
             visit(drawn, turned, along, across - drawn.length * turned)
 
     visit(body, *xi[:3])
-    return found
+    return terms
 
 
 def _drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
@@ -407,27 +408,27 @@ def _drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
     """
     first = parameters["body"]
     place, angles = g if tuple(_names(first)) else (g, ())
-    free, size = iter(angles), _reach(first)
-    found: list[Body] = []
+    free, size = iter(angles), _greatest_length(first)
+    bodies: list[Body] = []
 
     def visit(body: PlanarBody, here: Pose) -> None:
-        own: list[Part] = _deck(body, size)
+        parts: list[Part] = _deck(body, size)
         turned = []
         for wheel in body.wheels:
             if len(wheel.names) > (wheel.radius is not None):
                 at = here @ placed(wheel.angle + next(free), *wheel.at)
                 turned.append(Body(f"steered {wheel.names[0]}", _foot(wheel, size), at=at))
             else:
-                own.append(_fixed(_foot(wheel, size), wheel))
+                parts.append(_fixed(_foot(wheel, size), wheel))
             if wheel.radius is not None:
                 next(free)
         name = f"trailer {body.name}" if body.name else "body"
-        found.extend([Body(name, own, at=here, trace=None if body.name else [0, 0, 0]), *turned])
+        bodies.extend([Body(name, parts, at=here, trace=None if body.name else [0, 0, 0]), *turned])
         for drawn in body.trailers:
             visit(drawn, here @ placed(next(free), *drawn.hitch) @ shifted(-drawn.length))
 
     visit(first, placed(*place))
-    return [*found, Body("ground", ground())]
+    return [*bodies, Body("ground", ground())]
 
 
 def _points(body: PlanarBody) -> np.ndarray:
@@ -435,12 +436,12 @@ def _points(body: PlanarBody) -> np.ndarray:
     return np.array([(0.0, 0.0), body.centre, *(w.at for w in body.wheels), *(b.hitch for b in body.trailers)])
 
 
-def _reach(body: PlanarBody) -> float:
+def _greatest_length(body: PlanarBody) -> float:
     """Greatest length in a chain, 1 m if there is none."""
     sizes = [0.0]
     for part in _chain(body):
         sizes += [np.ptp(_points(part), axis=0).max(), part.length]
-        sizes += [2 * own.radius for own in part.wheels if own.radius is not None]
+        sizes += [2 * wheel.radius for wheel in part.wheels if wheel.radius is not None]
     return float(max(sizes)) or 1.0
 
 
@@ -449,7 +450,7 @@ def _deck(body: PlanarBody, size: float) -> list[Part]:
     points, wide = _points(body), 0.12 * size
     (back, right), (front, left) = points.min(axis=0) - wide, points.max(axis=0) + wide
     nose = [front + wide, (left + right) / 2]
-    z = max([float(own.radius) for own in body.wheels if own.radius is not None], default=0.1 * size)
+    z = max([float(wheel.radius) for wheel in body.wheels if wheel.radius is not None], default=0.1 * size)
     deck = prism([[back, right], [front, right], nose, [front, left], [back, left]], 0.03 * size).moved(z=z)
     parts = [deck, ball(0.04 * size, 12).moved(*body.centre, z + 0.03 * size).painted("#222222")]
     if body.name:

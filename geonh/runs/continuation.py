@@ -23,7 +23,7 @@ from geonh.results.same_system import (
     as_data,
     differences,
     different_events,
-    known_of,
+    function_values,
     refuse_another_space,
     refuse_changes,
 )
@@ -35,15 +35,24 @@ recognisers: list[Callable[[System], str]] = []
 
 
 def new_trajectory(
-    problem: Problem, state: State, save_every: int, reason: str = "", crossings: Crossings | None = None
+    problem: Problem,
+    state: State,
+    save_every: int,
+    reason: str = "",
+    crossings: Crossings | None = None,
+    dt_reason: str = "",
 ) -> Trajectory:
-    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any."""
+    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any.
+
+    ``reason`` and ``dt_reason`` say why the method and the step are not the ones given.
+    """
     system, method, clock, events = problem
     group = system.group
     attributes = {
         **_facts(system, clock),
         "method": describe(method),
         "method_reason": reason,
+        "dt_reason": dt_reason,
         "group": str(group),
         "point_names": list(group.point_names),
         "velocity_names": list(group.velocity_names),
@@ -74,11 +83,11 @@ def extended(
     trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
 ) -> Trajectory:
     """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
-    whole, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
-    nodes = Nodes.of_rows(whole, trajectory.p_plus.shape[1])
-    k = np.arange(len(whole)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
+    all_rows, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
+    nodes = Nodes.of_rows(all_rows, trajectory.p_plus.shape[1])
+    k = np.arange(len(all_rows)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
     k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
-    run = replace(trajectory.run, state=state, known=None, trail=trail)
+    run = replace(trajectory.run, state=state, function_values=None, trail=trail)
     return replace(trajectory, nodes=nodes._replace(k=k), run=run, status=status)
 
 
@@ -92,24 +101,24 @@ def with_events(
     ValueError
         For an event that differs from that of its name in ``before``, unless the change is allowed.
     """
-    found = different_events(before, trajectory.bound_system, events)
-    if found:
-        refuse_changes(trajectory, found, allow_changes)
-        trajectory = _noted(trajectory, found)
+    changes = different_events(before, trajectory.bound_system, events)
+    if changes:
+        refuse_changes(trajectory, changes, allow_changes)
+        trajectory = _with_changes_recorded(trajectory, changes)
     assert trajectory.state is not None
     known = trajectory.crossings
     if known is None and events:
         known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, trajectory.t0)
-    known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
+    known = known and known.to_keep(int(trajectory.state.k), [event.name for event in events])
     return trajectory.with_run(watched=events, crossings=known)
 
 
 def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
     """Prepare a trajectory for continuation by an engine, without a last node that a longer run would not save."""
-    made = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
+    prepared = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
     if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
-        return made
-    return made.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
+        return prepared
+    return prepared.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
 
 
 def bound(
@@ -162,8 +171,8 @@ def bound(
     if controls is None and trajectory.clock is not None:
         controls = trajectory.clock.controls
     clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), controls)
-    found = _changes(trajectory, system, clock)
-    refuse_changes(trajectory, found, allow_changes)
+    changes = _changes(trajectory, system, clock)
+    refuse_changes(trajectory, changes, allow_changes)
     state = trajectory.state._replace(
         g=system.point(trajectory.state.g, on_group=False)
     )  # the distance from the group is the method's
@@ -173,8 +182,8 @@ def bound(
         state = state._replace(memory=memory, warm=warm)
         if state.rows.shape != node.rows.shape:
             raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
-    made = trajectory.with_run(system=system, method=method, clock=clock, state=state)
-    return _changed(made, trajectory, found) if found else made
+    prepared = trajectory.with_run(system=system, method=method, clock=clock, state=state)
+    return _changed(prepared, trajectory, changes) if changes else prepared
 
 
 def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, str]:
@@ -187,13 +196,13 @@ def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, 
         return {}
     if clock.controls is None and trajectory.attributes["controls"]:
         return {"controls": f"{trajectory.attributes['controls']} there, none here: pass controls="}
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None and trajectory.clock is not None:
-        known = known_of(trajectory, trajectory.system, trajectory.clock)
+        known = function_values(trajectory, trajectory.system, trajectory.clock)
     return differences(trajectory, known, system, clock)
 
 
-def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) -> Trajectory:
+def _changed(trajectory: Trajectory, before: Trajectory, changes: dict[str, str]) -> Trajectory:
     """Record a change that the user allowed; observables of the nodes so far are kept.
 
     Raises
@@ -206,21 +215,21 @@ def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) 
     x = trajectory.system.at(jax.tree.map(lambda a: a[-1], trajectory.g), trajectory.t[-1])
     xi = trajectory.system.velocity(x, (trajectory.p_plus[-1] + trajectory.p_minus[-1]) / 2)
     residual = np.abs(np.append(trajectory.system.constraint_residual(x, xi), trajectory.system.holonomic_residual(x)))
-    own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
-    if not np.all(residual <= own + 1e-9 * (1 + np.abs(xi).max())):
+    earlier = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
+    if not np.all(residual <= earlier + 1e-9 * (1 + np.abs(xi).max())):
         raise ValueError(
             f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; "
             "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
         )
     attributes = {**trajectory.attributes, **_facts(trajectory.system, trajectory.clock)}
     changed = replace(trajectory, attributes=attributes, loaded=before.observables)
-    return _noted(changed.with_run(known=None), found)
+    return _with_changes_recorded(changed.with_run(function_values=None), changes)
 
 
-def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:
+def _with_changes_recorded(trajectory: Trajectory, changes: dict[str, str]) -> Trajectory:
     """Record the changes at the last node among the attributes."""
     k = int(trajectory.k[-1])
-    change = {"step": k, "t": trajectory.t0 + k * trajectory.dt, "what": found}
+    change = {"step": k, "t": trajectory.t0 + k * trajectory.dt, "what": changes}
     return replace(
         trajectory, attributes={**trajectory.attributes, "changes": [*trajectory.attributes["changes"], change]}
     )

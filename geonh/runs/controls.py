@@ -19,7 +19,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 
 
-def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
+def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     """Return controls as a function of the time, or as at least ``n_nodes`` values at the nodes.
 
     Raises
@@ -45,11 +45,11 @@ def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
     return controls
 
 
-def made_drive(system: Any, controls: Any, g: Point, xi: Any) -> Any:
+def drive_of(system: Any, controls: Any, g: Point, xi: Any) -> Any:
     """Return controls as a function of the time, used by the forces of the system; or None."""
     if controls is not None and not callable(controls):
         raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
-    inspect_forces(system, Clock(0.0, 1.0, made_controls(system, controls, 1)), g, xi)
+    inspect_forces(system, Clock(0.0, 1.0, as_controls(system, controls, 1)), g, xi)
     return controls
 
 

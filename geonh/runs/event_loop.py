@@ -1,10 +1,8 @@
 r"""Stepping loop of a run that monitors the alternating mode and locates events.
 
 In the loop, the interpolation between its nodes indicates whether a step may contain an event. The event is located by
-partial steps of the method itself: from the node (t_k, g_k, ξ̃_k) it restarts with the step sh, s ∈ [0, 1]: its node at
-t_k + sh has the order of the method, and preserves at the event what the method preserves at its nodes. For methods
-whose node is a velocity this is the step itself, shortened; those that hold an impulse or the next increment begin with
-their own start, which has their order. Samples and roots in s are evaluated in machine code, by one program.
+partial steps of the method itself (``results/dense.py``). Samples and roots in s are evaluated in machine code, by one
+program.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import ArrayLike, Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
+from geonh.results.dense import controls_of_part, partial_step
 from geonh.results.events import Crossings, Event
 from geonh.results.interpolation import curve
 from geonh.results.nodes import Node, node_row
@@ -64,7 +63,7 @@ class Watching:
 
     def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
         self._problem, events = problem, problem.events
-        self.begin = self.begun(state, trail)
+        self.begin = self.watched_at(state, trail)
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
@@ -74,7 +73,7 @@ class Watching:
         self.is_new = self._loop.is_new
         self.crossings = crossings
 
-    def begun(self, state: State, trail: Trail | None = None) -> Watched:
+    def watched_at(self, state: State, trail: Trail | None = None) -> Watched:
         """Loop state at a node from which the run goes on."""
         events = self._problem.events
         xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
@@ -83,7 +82,7 @@ class Watching:
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Watched, int, int]]:
-        """As in ``Stepping``; ends early after a step with events, with status 0 unless one of them is terminal."""
+        """Version of ``Stepping.pieces`` that ends early after a step with events: status 0 unless one is terminal."""
         for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
                 status = int(Result.EVENT) if self._record(after) else 0
@@ -119,15 +118,17 @@ class Watching:
         assert self.crossings is not None
         nodes = (_repeated(Node.of(watched.state), len(which)) for watched in (here, after))
         directions = np.array([events[i].direction for i in which])
-        zeros = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
+        zeros = located_zeros(
+            self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions
+        )
         order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
-        kept = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
+        recorded = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
-        found = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
-        self.crossings = self.crossings.joined(found.taken(np.array(kept))) if kept else self.crossings
-        return bool(kept) and events[zeros.which[kept[-1]]].stop
+        crossings = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
+        self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
+        return bool(recorded) and events[zeros.which[recorded[-1]]].stop
 
 
 class Zeros(NamedTuple):
@@ -154,7 +155,7 @@ class Zeros(NamedTuple):
     multipliers: np.ndarray
 
 
-def passages(
+def located_zeros(
     locate: Callable[[Any], Any],
     before: Any,
     after: Any,
@@ -187,13 +188,16 @@ def passages(
     if len(row):
         ends = ends.copy()
         ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
-    found = brackets(sample, ends)
-    found = found.taken(crossed(found.at_a, found.at_b, directions[found.row]))
-    zero = at(found.row, found.a, found.b, found.at_a)
+    intervals = brackets(sample, ends)
+    intervals = intervals.taken(crossed(intervals.at_a, intervals.at_b, directions[intervals.row]))
+    zero = at(intervals.row, intervals.a, intervals.b, intervals.at_a)
     # partial steps of a method that restarts may end before a zero that its nodes have passed
-    short, around = (zero.s == 1.0) & (zero.value * np.sign(found.at_a) > 0), np.abs(found.at_b - found.at_a)
-    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
-    return Zeros(found.row, which[found.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
+    short, change = (
+        (zero.s == 1.0) & (zero.value * np.sign(intervals.at_a) > 0),
+        np.abs(intervals.at_b - intervals.at_a),
+    )
+    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * change) | ~np.isfinite(change)
+    return Zeros(intervals.row, which[intervals.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
 
 
 class Notices:
@@ -240,20 +244,22 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
         return watched._replace(state=new, trail=trail), new.status
     xi, values = at_node(problem, Node.of(new))
     before, after = (watched.state.g, watched.xi), (new.g, xi)
-    suspects = suspects_of(problem, watched.state.k, before, after, watched.values, values)
+    suspects = possible_events(problem, watched.state.k, before, after, watched.values, values)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
-    seen = jnp.any(suspects | lost) & (watched.armed > 0)
-    status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
+    possible = jnp.any(suspects | lost) & (watched.armed > 0)
+    status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)
     return Watched(new, trail, xi, values, jnp.asarray(suspects, float), jnp.ones_like(watched.armed)), status
 
 
-def suspects_of(problem: Problem, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
+def possible_events(
+    problem: Problem, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array
+) -> Array:
     """Events that may lie in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
     system, clock, events = problem.system, problem.clock, problem.events
     place = curve(system.group, before, after, jnp.asarray(clock.dt))
 
     def at(s: Array) -> Array:
-        part = Clock(clock.time(k), s * clock.dt, _controls(clock, k, s))
+        part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
         return _values(system, events, part.time(1), *place(s), part.control(1))
 
     inner = lax.map(at, jnp.asarray(PLACES[1:-1]))
@@ -271,8 +277,8 @@ def _repeated(tree: Any, n: int) -> Any:
 
 def at_node(problem: Problem, node: Node) -> tuple[Array, Array]:
     """ξ̃ at a node, and the values of the events there, shape=[number of events]."""
-    system, clock, events = problem.system, problem.clock, problem.events
-    k, g, p_plus, p_minus = node
+    system, events, g, p_plus, p_minus = problem.system, problem.events, node.g, node.p_plus, node.p_minus
+    clock, k = node.local(problem.clock)
     t, u = clock.time(k), clock.control(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
     return xi, _values(system, events, t, g, xi, u)
@@ -317,14 +323,13 @@ class Located(NamedTuple):
 
 def located(problem: Problem, search: Search) -> Located:
     """Locate an event in an interval of a step, by partial steps of the method; at b if there is none."""
-    system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
-    k, g, p_plus, p_minus = search.node
+    system, clock, events = problem.system, problem.clock, problem.events
+    k, g, p_plus, p_minus, _ = search.node
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
     def at(s: Array) -> tuple[Array, Located]:
-        part = Clock(t, s * clock.dt, _controls(clock, k, s))
-        state = method.next_node(system, part, method.first_node(system, part, g, xi))
+        state, part = partial_step(problem, k, g, xi, s)
         time, u = part.time(1), part.control(1)
         velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
         value = _values(system, events, time, state.g, velocity, u)[search.event]
@@ -333,11 +338,3 @@ def located(problem: Problem, search: Search) -> Located:
         return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
 
     return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))
-
-
-def _controls(clock: Clock, k: Array, s: Array) -> Any:
-    """Controls of a partial step: nodal values are interpolated linearly."""
-    if clock.controls is None or callable(clock.controls):
-        return clock.controls
-    here, there = clock.control(k), clock.control(k + 1)
-    return jnp.stack([here, (1 - s) * here + s * there])

@@ -31,11 +31,11 @@ APART = 1e-7
 """Perturbation of the starts, in the units of g and ξ: the remainders of φ and of μξ = b, corrected to first order in
 it, are small relative to the differences, and so is rounding."""
 
-Step = Callable[[State], State | None]
+StepFunction = Callable[[State], State | None]
 """One step from a node; None on failure."""
 
 
-def fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+def fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], StepFunction]) -> str:
     """Warning text if the time step is too long for the start; "" if it is not, or if this cannot be determined.
 
     Parameters
@@ -53,7 +53,7 @@ def fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Calla
         return ""
 
 
-def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], StepFunction]) -> str:
     system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
@@ -84,12 +84,12 @@ def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Call
         A = np.block([[np.zeros((d, d)), every], [by_place.T, by_velocity.T]])
         value = max(np.linalg.eigvals(A), key=abs) if np.isfinite(A).all() else 100 * value
         if abs(value * h) <= 10 * PART:
-            return _told(system, value, dt)
+            return _described(system, value, dt)
         h = PART / abs(value) * np.sign(dt)
     return ""
 
 
-def _told(system: System, value: complex, dt: float) -> str:
+def _described(system: System, value: complex, dt: float) -> str:
     """Description of an eigenvalue, 1/s."""
     if not abs(value * dt) > FAST:
         return ""
@@ -126,7 +126,7 @@ def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
     return xi - (across @ np.linalg.solve(facts.forms @ across, residuals[..., None]))[..., 0]
 
 
-def _rate(step: Step, state: State) -> np.ndarray:
+def _rate(step: StepFunction, state: State) -> np.ndarray:
     """Change of p̃ in one step, shape=[n]; nan if the step fails."""
     after = step(state)
     if after is None:

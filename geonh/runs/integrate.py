@@ -13,17 +13,18 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.arguments.precision import float64, require_float64
+from geonh.arguments.signatures import named
 from geonh.arguments.validators import as_count, as_flag
 from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import made_start, refuse_unsound
+from geonh.runs.start import as_span, as_start, refuse_unsound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -31,6 +32,7 @@ SHORT = 64
 """Largest spacing of saved nodes, in steps, for which all nodes are kept for the derivatives."""
 
 
+@named
 def integrate(
     system: System,
     method: Integrator | str | None = None,
@@ -38,7 +40,8 @@ def integrate(
     xi0: Any,
     g0: Any = None,
     dt: Any,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: Any = 0.0,
     controls: Any = None,
     save_every: int = 1,
@@ -69,7 +72,9 @@ def integrate(
     dt : float
         Time step in seconds; negative runs backwards.
     n_steps : int
-        Number of steps; static under ``jit``.
+        Number of steps; static under ``jit``; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, as for ``solve``, where dt and t0 are not traced.
     t0 : float
         Initial time in seconds; t_k = t0 + k·dt.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
@@ -105,30 +110,31 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = made_method(method, controls)
-    save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
+    method = as_method(method, controls)
+    save_every, (dt, n_steps, _) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
         )
     as_flag(observables, "observables")
     with float64():
-        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
         refuse_unsound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))
         begin = jax.tree.map(jnp.asarray, (start.g, start.xi))
-        layouts = _layouts(Parts.of(_at_start(problem, rows))[1], Layout.of(begin))
+        layouts = _layouts(Parts.of(_with_first_controls(problem, rows))[1], Layout.of(begin))
         arrays, parts = Parts.of(problem)
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
         n_nodes, sizes = n_steps // stride, (layouts.node.size + 1, layouts.inverses.size)
-        run = Steps(_First(layouts), _Step(layouts), parts, n_nodes, stride, *sizes, rows is not None)
+        run = Steps(_FirstNode(layouts), _StepOfVectors(layouts), parts, n_nodes, stride, *sizes, rows is not None)
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
-        times = _times(clock, save_every * jnp.arange(len(nodes)))
-        return TracedTrajectory.of(problem, times, Node.of(states), status, None if rows is None else rows[states.k])
+        return TracedTrajectory.of(
+            problem, _times(clock, states.k), Node.of(states), status, None if rows is None else rows[states.k]
+        )
 
 
 class _Layouts(NamedTuple):
@@ -143,39 +149,41 @@ class _Layouts(NamedTuple):
 def _layouts(parts: Parts, start: Layout) -> _Layouts:
     """Layouts of a problem, from its static part at the start."""
     vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
-    shapes = jax.eval_shape(lambda arrays, x: _parted(_begun(parts.tree(arrays), start.tree(x))), parts.shapes, vector)
+    shapes = jax.eval_shape(
+        lambda arrays, x: _split_inverses(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
+    )
     return _Layouts(start, *map(Layout.of, shapes))
 
 
 @dataclass(frozen=True)
-class _First:
-    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``near`` are the controls there."""
+class _FirstNode:
+    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``controls`` are those there."""
 
     layouts: _Layouts
 
-    def __call__(self, problem: Problem, start: Array, near: Array | None) -> Array:
-        state = _begun(_driven(problem, near, 0), self.layouts.start.tree(start))
-        return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
+    def __call__(self, problem: Problem, start: Array, controls: Array | None) -> Array:
+        state = _initial_state(_with_controls(problem, controls, 0), self.layouts.start.tree(start))
+        return jnp.append(self.layouts.node.flat(_split_inverses(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
-class _Step:
-    """Step between nodes as vectors, for ``Steps``; ``near`` are the controls at both."""
+class _StepOfVectors:
+    """Step between nodes as vectors, for ``Steps``; ``controls`` are those at both."""
 
     layouts: _Layouts
 
     def __call__(
-        self, problem: Problem, node: Array, inverses: Array, near: Array | None
+        self, problem: Problem, node: Array, inverses: Array, controls: Array | None
     ) -> tuple[Array, Array, Array]:
-        state, kept = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
-        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept)), state.warm))
-        system, method, clock, _ = _driven(problem, near, state.k)
+        state, kept_inverses = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
+        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept_inverses)), state.warm))
+        system, method, clock, _ = _with_controls(problem, controls, state.k)
         state = method.next_node(system, clock, state)
-        bare, found = _parted(state)
-        return self.layouts.node.flat(bare), self.layouts.inverses.flat(found), state.status
+        bare, new_inverses = _split_inverses(state)
+        return self.layouts.node.flat(bare), self.layouts.inverses.flat(new_inverses), state.status
 
 
-def _parted(state: State) -> tuple[State, list[Any]]:
+def _split_inverses(state: State) -> tuple[State, list[Any]]:
     """Separate a state, with status reset and irrelevant derivatives stopped, from the inverses of its warm start."""
     inverses: list[Any] = []
 
@@ -192,19 +200,19 @@ def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
-def _driven(problem: Problem, near: Array | None, k: Any) -> Problem:
+def _with_controls(problem: Problem, controls: Array | None, k: Any) -> Problem:
     """Problem with the controls from node k on, if they are given at the nodes."""
-    if near is None:
+    if controls is None:
         return problem
-    return problem._replace(clock=problem.clock._replace(controls=NodalControls(near, k)))
+    return problem._replace(clock=problem.clock._replace(controls=NodalControls(controls, k)))
 
 
-def _at_start(problem: Problem, rows: Array | None) -> Problem:
+def _with_first_controls(problem: Problem, rows: Array | None) -> Problem:
     """Problem with the controls of node 0 only, if they are given at the nodes."""
-    return _driven(problem, rows if rows is None else rows[:1], jnp.asarray(0))
+    return _with_controls(problem, rows if rows is None else rows[:1], jnp.asarray(0))
 
 
-def _begun(problem: Problem, start: tuple[Point, Array]) -> State:
+def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
     """Node 0 from (g, ξ), with a status for an inconsistent start."""
     system, clock, (g, xi) = problem.system, problem.clock, start
     state = problem.method.first_node(system, clock, g, xi)

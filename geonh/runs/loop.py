@@ -85,9 +85,9 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(function_values=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
-    run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
+    run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
@@ -103,29 +103,29 @@ def advance(
                 for _ in run.steps(begun + n_steps):
                     report(int(run.state.k) - begun, n_steps)
                     save.if_due(run)
-                    if interrupts.heard:
+                    if interrupts.requested:
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
             run.status = Result.INTERRUPTED
         except BaseException as error:  # also SystemExit, from a callback or a signal handler
             run.status = Result.INTERRUPTED
-            _keep(error, run)
-            _save_all_the_same(error, run, save)
+            _attach_trajectory(error, run)
+            _save_while_handling(error, run, save)
             raise
         try:
             save.at_the_end(run)
-            made = run.so_far()
-            warn_if_spoiled(made)
+            result = run.trajectory_so_far()
+            warn_if_spoiled(result)
         except BaseException as error:
-            _keep(error, run)
+            _attach_trajectory(error, run)
             raise
-    if throw and made.status.failed:
-        raise IntegrationError(f"{made.message}; the trajectory up to there is in the error's .trajectory", made)
-    return made
+    if throw and result.status.failed:
+        raise IntegrationError(f"{result.message}; the trajectory up to there is in the error's .trajectory", result)
+    return result
 
 
 @dataclass
-class _Run:
+class _RunInProgress:
     """Current state of a run: a trajectory, and rows of its nodes and of those up to the last good state."""
 
     trajectory: Trajectory
@@ -154,7 +154,7 @@ class _Run:
                 self.watched, self.status = watched, Result(status)
                 yield
 
-    def so_far(self) -> Trajectory:
+    def trajectory_so_far(self) -> Trajectory:
         """Trajectory up to the last good node, even if that is off the grid of saved nodes."""
         rows = self.rows
         if rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
@@ -163,8 +163,8 @@ class _Run:
         if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
                 rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
-        made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
-        return made.with_run(crossings=self.loop.crossings)
+        trajectory = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
+        return trajectory.with_run(crossings=self.loop.crossings)
 
 
 class _Checkpoints:
@@ -174,30 +174,30 @@ class _Checkpoints:
         self.path = path
         self.due = time.monotonic() + BETWEEN
 
-    def if_due(self, run: _Run) -> None:
+    def if_due(self, run: _RunInProgress) -> None:
         """Save a checkpoint if it is due; observables of its nodes are not computed again."""
         if self.path is None or time.monotonic() < self.due:
             return
         begun = time.monotonic()
-        made = run.so_far().settled()
-        made.save(self.path)
-        if made.k[-1] % made.save_every == 0:
-            run.trajectory = made
+        trajectory = run.trajectory_so_far().settled()
+        trajectory.save(self.path)
+        if trajectory.k[-1] % trajectory.save_every == 0:
+            run.trajectory = trajectory
         self.due = time.monotonic() + max(BETWEEN, 20 * (time.monotonic() - begun))
 
-    def at_the_end(self, run: _Run) -> None:
+    def at_the_end(self, run: _RunInProgress) -> None:
         if self.path is not None:
-            run.trajectory = run.so_far().settled()
+            run.trajectory = run.trajectory_so_far().settled()
             run.trajectory.save(self.path)
 
 
-def _keep(error: BaseException, run: _Run) -> None:
+def _attach_trajectory(error: BaseException, run: _RunInProgress) -> None:
     """Attach the trajectory so far to an exception."""
-    error.trajectory = run.so_far()  # type: ignore[attr-defined]
+    error.trajectory = run.trajectory_so_far()  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")
 
 
-def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> None:
+def _save_while_handling(error: BaseException, run: _RunInProgress, save: _Checkpoints) -> None:
     """Save a checkpoint while handling an exception, which remains the one raised."""
     try:
         save.at_the_end(run)

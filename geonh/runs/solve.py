@@ -11,21 +11,24 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64, is_traced
-from geonh.arguments.validators import as_count, as_flag
+from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import chosen_method, method_of
 from geonh.mechanics.system import System
-from geonh.results.events import Crossings, Event, made_events
+from geonh.results.dense import ROUNDING, as_times, end_of
+from geonh.results.events import Crossings, Event, as_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
-from geonh.runs.controls import made_controls
+from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress
-from geonh.runs.start import first_node, made_start
+from geonh.runs.start import as_span, as_start, first_node
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -38,11 +41,13 @@ def solve(
     xi0: Any,
     g0: Any = None,
     dt: float,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: float = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
     save_every: int = 1,
+    t_eval: Any = None,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
@@ -63,7 +68,9 @@ def solve(
     dt : float
         Time step in seconds; negative runs backwards.
     n_steps : int
-        Number of steps.
+        Number of steps; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node. Where t_end − t0 is not a whole number of steps, dt is lowered to divide it.
     t0 : float
         Initial time; t_k = t0 + k·dt.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
@@ -73,6 +80,9 @@ def solve(
         terminal event, the last node is the one before it.
     save_every : int
         Number of steps between saved nodes.
+    t_eval : array_like, shape=[M], optional
+        Times at which the solution is wanted, in the order of the run, in place of its nodes: ``traj(t_eval)``. Where
+        neither ``n_steps`` nor ``t_end`` is given, the run ends at the last of them.
     throw : bool
         Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
@@ -95,27 +105,34 @@ def solve(
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
     method, reason = chosen_method(method, controls)
-    if is_traced(xi0, g0, dt, t0, controls, system):
+    if is_traced(xi0, g0, dt, t0, t_end, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
-    save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
+    save_every = as_count(save_every, "save_every")
+    if t_eval is not None and n_steps is None and t_end is None:
+        t_end = np.atleast_1d(as_float64(t_eval, "t_eval"))[-1] if np.size(t_eval) else None
+    span = as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
-    start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-    found = events_of(events, system, start.clock)
+    start = as_start(system, method, xi0, g0, span.dt, t0, span.n_steps, controls)
+    if t_eval is not None:
+        t_eval = as_times(t_eval, "t_eval", float(t0), float(start.clock.t0 + span.n_steps * start.clock.dt))
+    watched = events_of(events, system, start.clock)
     node, facts = first_node(system, method, start)
-    crossings = Crossings.none_of(found, system, node.g, start.clock.t0) if found else None
-    problem = Problem(system, method, start.clock, found)
+    crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
+    problem = Problem(system, method, start.clock, watched)
     with float64():
-        trajectory = new_trajectory(problem, node, save_every, reason, crossings)
-    return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
+        trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
+    made = advance(trajectory, span.n_steps, throw, progress, checkpoint, (start, facts))
+    return made if t_eval is None else _at_times(made, t_eval)
 
 
 @interrupted_at_once
 def resume(
     trajectory: Trajectory | str | os.PathLike,
-    n_steps: int,
+    n_steps: int | None = None,
     *,
+    t_end: float | None = None,
     system: System | None = None,
     method: Integrator | str | None = None,
     controls: Any = None,
@@ -132,7 +149,9 @@ def resume(
     trajectory : Trajectory or path
         Run to continue.
     n_steps : int
-        Further steps.
+        Further steps; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, a whole number of steps of the run after its last one.
     system : System, optional
         Required after loading from a file, which holds data only. It must be that of the run: name, parameters and
         traces of the functions are compared.
@@ -177,13 +196,13 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     before = trajectory
-    n_steps = as_count(n_steps, "n_steps")
+    n_steps = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
-    own = trajectory.system if system is None else system
-    if trajectory.state is not None and isinstance(own, System):
+    bound_system = trajectory.system if system is None else system
+    if trajectory.state is not None and isinstance(bound_system, System):
         total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
-        kept = trajectory.clock.controls if trajectory.clock is not None else None
-        controls = made_controls(own, kept if controls is None else controls, total + 1)
+        earlier_controls = trajectory.clock.controls if trajectory.clock is not None else None
+        controls = as_controls(bound_system, earlier_controls if controls is None else controls, total + 1)
     with float64():
         trajectory = bound(
             trajectory, system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
@@ -193,9 +212,28 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
-        trajectory = with_events(trajectory, found, before, allow_changes)
+        watched = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        trajectory = with_events(trajectory, watched, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
+
+
+def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
+    """Solution at the times that the run reached."""
+    end = end_of(run)
+    reached = t_eval[np.sign(run.dt) * (t_eval - end) <= ROUNDING * (1 + abs(end))]
+    return run(reached) if len(reached) else run.first(1)
+
+
+def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> int:
+    """Number of steps from the last one of a run; ValueError unless ``t_end`` is a node of the run."""
+    dt, last = trajectory.dt, trajectory.t[-1]
+    if trajectory.state is not None:
+        last = trajectory.t0 + int(trajectory.state.k) * dt
+    span = as_span(dt, n_steps, t_end, last)
+    if span.dt != dt:
+        nodes = " and ".join(f"{last + (span.n_steps - i) * dt:.12g}" for i in (1, 0))
+        raise ValueError(f"t_end must be a node of the run, whose dt = {dt:g}: {nodes} are the nearest, got {t_end:g}")
+    return span.n_steps
 
 
 def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
@@ -203,7 +241,7 @@ def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
     with float64():
-        return made_events(events, system, clock.control(0))
+        return as_events(events, system, clock.control(0))
 
 
 def _check_options(throw: bool, progress: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
-from geonh.runs.controls import inspect_forces, made_controls
+from geonh.runs.controls import as_controls, inspect_forces
 
 
 class InitialData(NamedTuple):
@@ -27,7 +28,58 @@ class InitialData(NamedTuple):
     xi: Array
 
 
-def made_start(
+class Span(NamedTuple):
+    """Time step and number of steps of a run, and why the step is not the one that was given; "" if it is."""
+
+    dt: Any
+    n_steps: int
+    reason: str = ""
+
+
+def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
+    """Return the span of a run from ``n_steps``, or from ``t_end``: the last node is there.
+
+    Where the interval is not a whole number of steps, dt is lowered to divide it: all steps are of the same length, as
+    the methods' symmetry, their guesses and controls at the nodes need.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For invalid input, for both or neither of ``n_steps`` and ``t_end``, or a dt that leads away from ``t_end``.
+    """
+    if (n_steps is None) == (t_end is None):
+        what = "are both given: leave one of them out" if t_end is not None else "are both missing: pass one of them"
+        raise ValueError(f"n_steps, the number of steps, and t_end, the time of the last node, {what}")
+    if t_end is None:
+        return Span(dt, as_count(n_steps, "n_steps"))
+    if is_traced(dt, t0, t_end):
+        raise TypeError(
+            "t_end gives the number of steps, which must not depend on traced values: pass n_steps, and "
+            "dt = (t_end - t0) / n_steps"
+        )
+    step, begin, end = as_float64(dt, "dt", ()), as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
+    _refuse_zero(step)
+    with np.errstate(over="ignore"):
+        length = end - begin
+        number = length / step
+    if length == 0:
+        raise ValueError(f"t_end must differ from t0, got {end:g} for both")
+    if number < 0:
+        raise ValueError(
+            f"dt = {step:g} leads away from t_end = {end:g}, which is {'before' if length < 0 else 'after'} "
+            f"t0 = {begin:g}: pass dt = {-step:g}"
+        )
+    if not number < 2.0**53:
+        raise ValueError(f"dt = {step:g} is too small for a run from t0 = {begin:g} to t_end = {end:g}")
+    whole = max(round(float(number)), 1)
+    rounding = 4 * np.finfo(float).eps * (number + (abs(begin) + abs(end)) / abs(step))
+    if abs(number - whole) <= rounding:
+        return Span(step, whole)
+    whole = math.ceil(number)
+    return Span(np.float64(length / whole), whole, f"lowered from {step:g}, to end at t = {end:g}")
+
+
+def as_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
 ) -> InitialData:
     """Return the start of a run from user input; traced values are validated by shape only.
@@ -39,11 +91,10 @@ def made_start(
     """
     refuse(method, system)
     n_steps = as_count(n_steps, "n_steps")
-    controls = made_controls(system, controls, n_steps + 1)
+    controls = as_controls(system, controls, n_steps + 1)
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
-    if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
-        raise ValueError(f"dt must not be zero, got {step:g} s")
+    _refuse_zero(step)
     if not is_traced(step, begin):
         with np.errstate(over="ignore"):
             end = begin + float(n_steps) * step
@@ -56,6 +107,11 @@ def made_start(
         return InitialData(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
 
 
+def _refuse_zero(step: Any) -> None:
+    if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
+        raise ValueError(f"dt must not be zero, got {step:g} s")
+
+
 def first_node(system: System, method: Integrator, start: InitialData) -> tuple[State, Facts]:
     """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
 
@@ -65,12 +121,12 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
         For an inconsistent start, with an explanation.
     """
     problem = Problem(system, method, start.clock)
-    state, found = computed(node_and_facts, problem, (start.g, start.xi))
-    refuse_start(problem, start.g, start.xi, found)
-    doubt = digits_lost(system, found.rows)
+    state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    refuse_start(problem, start.g, start.xi, facts)
+    doubt = digits_lost(system, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, found
+    return state, facts
 
 
 def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
@@ -79,8 +135,8 @@ def refuse_unsound(system: System, method: Integrator, start: InitialData) -> No
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
-        refuse_start(Problem(system, method, start.clock), start.g, start.xi, found)
+        facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:

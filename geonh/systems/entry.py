@@ -157,11 +157,11 @@ class Catalogue(dict[str, Entry]):
 
 def quadrature(rate: Callable[[float], Any], t: np.ndarray, start: Any) -> np.ndarray:
     """Values at the times t, shape=[N, ...], of the function with a given rate and value at 0, to about 1e-13."""
-    value, here, found = start, 0.0, []
+    value, here, values = start, 0.0, []
     for s in t:
         value, here = value + scipy.integrate.quad_vec(rate, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
-        found.append(value)
-    return np.stack(found)
+        values.append(value)
+    return np.stack(values)
 
 
 def _meanings(build: Callable) -> dict[str, str]:
@@ -170,14 +170,14 @@ def _meanings(build: Callable) -> dict[str, str]:
     Where the meaning of several keywords has as many parts between semicolons, each has its own.
     """
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = {name: "" for name, p in inspect.signature(build).parameters.items() if p.kind in kinds}
+    meanings = {name: "" for name, p in inspect.signature(build).parameters.items() if p.kind in kinds}
     entries = re.findall(r"^(\w+(?:, \w+)*) : .*\n((?: {4}.*\n?)+)", inspect.getdoc(build) or "", re.M)
     for names, text in entries:
         keys, meaning = names.split(", "), " ".join(text.split()).rstrip(".")
         parts = meaning.split("; ")
         each = [part[:1].upper() + part[1:] for part in parts] if len(parts) == len(keys) else [meaning] * len(keys)
-        found |= {key: part for key, part in zip(keys, each, strict=True) if key in found}
-    return found
+        meanings |= {key: part for key, part in zip(keys, each, strict=True) if key in meanings}
+    return meanings
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:

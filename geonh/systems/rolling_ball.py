@@ -144,11 +144,11 @@ def attitude(w: Callable[[float], np.ndarray], t: np.ndarray) -> np.ndarray:
             times, places = np.unique(t[side], return_inverse=True)
             order = np.argsort(np.abs(times))
             span, options = (0.0, times[order[-1]]), {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
-            found = np.empty((len(times), 4))
-            found[order] = scipy.integrate.solve_ivp(
+            attitudes = np.empty((len(times), 4))
+            attitudes[order] = scipy.integrate.solve_ivp(
                 slope, span, [1.0, 0.0, 0.0, 0.0], t_eval=times[order], **options
             ).y.T
-            q[side] = found[places]
+            q[side] = attitudes[places]
     return scipy.spatial.transform.Rotation.from_quat(q[:, [1, 2, 3, 0]]).as_matrix()
 
 

@@ -102,13 +102,13 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
 
 
 def draw_absolute(t: Any, g: Any, parameters: Any) -> list[Body]:
-    """As ``draw``, with the front angle from the x axis."""
+    """Draw the board with the front angle from the x axis."""
     (theta, x, y), (psi, phi) = g
     return _board(planar(theta, x, y), psi, phi - theta, parameters)
 
 
 def draw_abelian(t: Any, g: Any, parameters: Any) -> list[Body]:
-    """As ``draw``, on R²×T³."""
+    """Draw the board on R²×T³."""
     (x, y), (theta, psi, phi) = g
     return _board(planar(theta, x, y), psi, phi, parameters)
 

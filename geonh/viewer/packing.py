@@ -58,9 +58,9 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
     nodes = frames_of(len(trajectory), max_frames)
     if trajectory.dt < 0:
         nodes = nodes[::-1]  # the viewer's time increases
-    seen, arrows = scene(trajectory, nodes), momenta(trajectory, nodes)
+    drawn, arrows = scene(trajectory, nodes), momenta(trajectory, nodes)
     a = trajectory.attributes
-    low, high = seen.extent
+    low, high = drawn.extent
     units = units_of(trajectory)
     return {
         "name": name,
@@ -68,15 +68,15 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
         "facts": f"{a['system']} on {a['group']}, dt = {trajectory.dt:g} {units.time}, {int(trajectory.k[-1])} steps",
         "warning": _warning(trajectory),
         "spoiled": trajectory.spoiled_from,
-        "t": block.add(seen.t - seen.t[0], "f4"),
-        "t0": float(seen.t[0]),
+        "t": block.add(drawn.t - drawn.t[0], "f4"),
+        "t0": float(drawn.t[0]),
         "second": units.time,
         "low": low.tolist(),
         "high": high.tolist(),
-        "flat": bool(seen.is_flat),
-        "bodies": [_body(block, body) for body in seen.bodies],
-        "traces": [[seen.bodies.index(body), _trace(body)] for body in seen.traces],
-        "about": next((i for i, b in enumerate(seen.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
+        "flat": bool(drawn.is_flat),
+        "bodies": [_body(block, body) for body in drawn.bodies],
+        "traces": [[drawn.bodies.index(body), _trace(body)] for body in drawn.traces],
+        "about": next((i for i, b in enumerate(drawn.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
         "arrows": [
             _arrow(block, "constraint force", units.force, arrows.force),
             _arrow(block, "constraint moment", units.moment, arrows.moment),
@@ -145,8 +145,8 @@ def _arrow(block: Block, name: str, unit: str, rows: np.ndarray) -> dict[str, An
 
 def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
     """Curves against time: errors of conserved quantities, the energy, the velocities."""
-    found = invariants(trajectory)
-    errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
+    quantities = invariants(trajectory)
+    errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in quantities if q.conserved]
     a, xi = trajectory.attributes, trajectory.xi
     units = component_units(a["point_names"], a["velocity_names"], a["units"])
     joules, energy = units_of(trajectory).energy, [("energy", trajectory.energy)]

@@ -18,7 +18,7 @@ from typing import Any
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, as_flag, as_names, shortly
 from geonh.plotting.labels import method_in_words
-from geonh.results.netcdf import written_whole
+from geonh.results.netcdf import replacing_atomically
 from geonh.results.trajectory import Trajectory
 from geonh.viewer.packing import packed
 
@@ -63,8 +63,8 @@ class Page:
         path = checked_path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")
-        with written_whole(path) as made:
-            made.write_text(self.html, encoding="utf-8")
+        with replacing_atomically(path) as temporary:
+            temporary.write_text(self.html, encoding="utf-8")
         self.path = path
         return path
 

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg
 
-from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
+from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, span, staircase
 
 
 def nilpotent(length):
@@ -20,17 +20,17 @@ def turned(blocks, seed=0):
 def test_staircase_at_zero():
     regular = np.array([[1e-3, 2.0], [-2.0, 1e-3]])
     J = turned([nilpotent(3), nilpotent(1), regular])
-    dims, basis = peeled(J)
+    dims, basis = staircase(J)
     assert dims == (2, 1, 1)
     np.testing.assert_allclose(J @ basis, basis @ (basis.T @ J @ basis), rtol=0, atol=1e-13)
     np.testing.assert_allclose(np.linalg.matrix_power(basis.T @ J @ basis, 3), 0.0, rtol=0, atol=1e-12)
     rest = complement(np.eye(6), basis)
     left = np.linalg.eigvals(rest.T @ J @ rest)
     np.testing.assert_allclose(np.sort(left.imag), [-2.0, 2.0], rtol=1e-13)
-    assert peeled(J, (1,))[0] == (1,)
-    assert peeled(np.zeros((3, 3)))[0] == (3,)
-    assert peeled(np.zeros((0, 0)))[0] == ()
-    assert peeled(regular)[0] == ()
+    assert staircase(J, (1,))[0] == (1,)
+    assert staircase(np.zeros((3, 3)))[0] == (3,)
+    assert staircase(np.zeros((0, 0)))[0] == ()
+    assert staircase(regular)[0] == ()
 
 
 def test_unobservable_subspace():

@@ -21,9 +21,20 @@ SINGLE = {
     "an entry": lambda x: jnp.stack([x[0], np.float32(0.7)]) @ x,
     "within a loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * np.float32(0.3), x[0]),
 }
+HALF = {
+    "a factor": lambda x: np.float16(0.1) * x[0],
+    "a factor of few digits": lambda x: jnp.float16(9.81) * x[0],
+    "an array of one": lambda x: np.array(0.1, np.float16) + x[0],
+    "a power": lambda x: (x[0] + 1) ** np.float16(2.1),
+    "an entry": lambda x: jnp.stack([x[0], np.float16(0.7)]) @ x,
+    "a branch": lambda x: jnp.where(x[0] > 0, np.float16(0.1), x[0]),
+    "within a loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * np.float16(0.3), x[0]),
+}
 DOUBLE = {
     "what float32 holds": lambda x: np.float32(0.5) * x[0] + np.float32(3) * x[1],
-    "parts of two": lambda x: 2.0**-20 * x[0] + 1011 / 8192 * x[1],
+    "what float16 holds": lambda x: np.float16(0.5) * x[0] + np.float16(3) * x[1],
+    "parts of two": lambda x: 2.0**-20 * x[0] + 1011 / 8192 * x[1] + 429 / 2048 * x[0] + float(np.float16(0.1)),
+    "whole numbers and parts of two": lambda x: np.arange(2) @ x * (np.int64(3) + np.float64(231 / 1024)),
     "decimals": lambda x: 0.1 * x[0] + 1234567.0 * x[1] + 1e-7 * x[0] / 3,
     "bounds": lambda x: jnp.clip(x[0], -np.inf, np.finfo(float).max) + jnp.nan_to_num(x[1]),
     "special functions": lambda x: sum(
@@ -36,6 +47,12 @@ DOUBLE = {
 def test_scalars_in_single_precision_are_refused(name):
     with pytest.raises(TypeError, match=r"^potential computes with float32 data"):
         gn.System(Translations(2), metric=np.eye(2), potential=SINGLE[name])
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_scalars_in_half_precision_are_refused(name):
+    with pytest.raises(TypeError, match=r"^potential computes with float16 data"):
+        gn.System(Translations(2), metric=np.eye(2), potential=HALF[name])
 
 
 @pytest.mark.parametrize("name", DOUBLE)

@@ -187,3 +187,27 @@ def test_a_wrong_minimum_is_said():
         warnings.simplefilter("error")
         fit = fitted(4.1)
     assert abs(fit.values["k"] - 4) < 3 * fit.errors["k"]
+
+
+def bent(b, c):
+    return gn.System(
+        Translations(3),
+        metric=np.diag([1.0, 1.1, 2.0]),
+        potential=lambda q: q @ q / 2 + 0.2 * q[0] ** 3,
+        distribution=gn.Distribution(lambda q, p: [[-(p["b"] * q[1] + p["c"] * jnp.sin(q[0])), 0.0, 1.0]]),
+        parameters={"b": b, "c": c},
+    )
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-12])
+def test_a_fit_to_data_with_almost_no_noise_converges(noise):
+    """Steps cannot become smaller than the rounding of the observations makes them."""
+    at, g0, options = np.arange(0, 201, 5), [0.3, 0.7, -0.2], {"dt": 0.02, "method": "gauss6"}
+    xi0 = bent(0.8, 0.5).project(g0, [0.6, -0.4, 0.0])
+    data = gn.solve(bent(0.8, 0.5), g0=g0, xi0=xi0, n_steps=200, **options).g[at][:, [0, 2]]
+    data = data + noise * np.random.default_rng(1).normal(size=data.shape)
+    for guess in ((1.0, 0.7), (0.5, 0.2), (1.3, 0.9), (0.6, 0.4)):
+        found = estimate(
+            bent(*guess), ["b", "c"], data, at, lambda g, xi: g[jnp.array([0, 2])], g0=g0, xi0=xi0, **options
+        )
+        assert max(abs(found.values["b"] - 0.8), abs(found.values["c"] - 0.5)) < 10 * noise

@@ -185,7 +185,9 @@ def test_accelerations_are_computed_from_a_kept_trace(name, monkeypatch):
     system = catalogue[name].system()
     start = catalogue[name].start(system)
     at = system, 0.0, system.point(start.g0), np.asarray(start.xi0), None
-    monkeypatch.setattr(outside, "_apart", lambda *_: pytest.fail("the method ran as it is, operation by operation"))
+    monkeypatch.setattr(
+        outside, "_copied_if_shared", lambda *_: pytest.fail("the method ran as it is, operation by operation")
+    )
     found = outside.call_in_numpy(_accelerations, at, {})
     monkeypatch.undo()
     np.testing.assert_array_equal(found[0], accelerations(*at)[0])

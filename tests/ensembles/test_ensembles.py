@@ -206,3 +206,22 @@ def test_an_ensemble_says_how_its_members_ended():
     np.testing.assert_array_equal(runs[0].events["turned"].g, alone.events["turned"].g)
     assert len(runs[1].events["turned"].t) == 0
     assert repr(gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=10)).endswith("; all reached the end")
+
+
+def test_events_of_members_have_the_names_of_a_section():
+    sleigh = gn.systems.chaplygin_sleigh()
+    turned = gn.Event(lambda t, g, xi, lam: jnp.cos(8 * g[0]), name="turned")
+    starts = np.array([[0.8, 0.5, 0.0], [0.01, 0.5, 0.0]])
+    options = {"dt": 0.01, "n_steps": 100, "events": turned}
+    passed = gn.solve_ensemble(sleigh, xi0=starts, most_events=2, **options).events["turned"]
+    section = gn.solve(sleigh, xi0=starts[0], **options).events["turned"]
+    assert len(section) == 2
+    assert (passed.point_names, passed.velocity_names) == (section.point_names, section.velocity_names)
+    np.testing.assert_array_equal(passed.g[0], section.g)
+    for name in (*section.point_names, *section.velocity_names):
+        np.testing.assert_array_equal(passed.values(name)[0], section.values(name))
+    with pytest.raises(ValueError, match="name 'z' is none of"):
+        passed.values("z")
+    t = section.t[0]
+    told = f"Passed: an event in 1 of 2 members, 2 times, up to 2 kept of each, first at t = {t:.6g} to {t:.6g}"
+    assert (len(passed), repr(passed)) == (2, told)

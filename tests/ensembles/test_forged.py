@@ -189,3 +189,27 @@ def test_a_store_of_more_shards_than_can_be_is_not_made(tmp_path):
     with pytest.raises(StoreError, match="10,000,001 shards"):
         Store.create(tmp_path / "a", {}, 10**7 + 1, {})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("place", "bad"),
+    [
+        (("state", 1, 2), "|O"),
+        (("state", 1, 0), ">f8"),
+        (("state", 2, 1), [7]),
+        (("state",), []),
+        (("last", "g", 2), "x"),
+        (("last", "g"), 3),
+        (("last", "what"), ["<f8", [], "AAAAAAAA8D8="]),
+    ],
+)
+def test_the_state_of_a_run_that_ended_is_refused_if_it_is_none(tmp_path, place, bad):
+    near = gn.Event(lambda t, g, xi, lam: g[0] - 0.33, name="near", stop=True)
+    options = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "n_steps": 100, "save_every": 20, "events": near}
+    path = tmp_path / "a.zarr"
+    gn.stream(system(1.0), "rk4", store=path, **options)
+    record = unsealed((path / RECORD).read_bytes())
+    put(record, place, bad)
+    (path / RECORD).write_bytes(sealed(record))
+    with pytest.raises(StoreError, match="is damaged"):
+        gn.stream(system(1.0), "rk4", store=path, **options)

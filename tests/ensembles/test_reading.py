@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import geonh as gn
 from geonh.ensembles import Extrema, Histogram, Mean, Near, Quantiles, Sweep, solving
 from geonh.ensembles.draws import uniforms
-from geonh.ensembles.statistics import made_statistic
+from geonh.ensembles.statistics import statistic_from_data
 from geonh.groups import SO3, Translations
 from geonh.integrators.node import Result
 from geonh.mechanics.system import FirstIntegral
@@ -108,33 +108,33 @@ def test_statistics_of_parts_are_those_of_the_whole(n, m, seed):
     values[rng.random(values.shape) < 0.1] = np.nan
     edges = np.sort(rng.normal(1e6, 1.0, 5))
     for made in (Mean("x"), Extrema("x"), Quantiles("x", (0.3,)), Histogram("x", edges), Quantiles("x", sample=9)):
-        statistic = made_statistic(made.as_data())
-        whole = statistic.nothing(0, n + m, 3, ())
-        statistic.seen(whole, values, 0, 0, 0)
+        statistic = statistic_from_data(made.as_data())
+        whole = statistic.initial(0, n + m, 3, ())
+        statistic.update(whole, values, 0, 0, 0)
         parts = []
         for start, part in ((0, values[:n]), (n, values[n:])):
-            known = statistic.nothing(start, len(part), 3, ())
-            statistic.seen(known, part[:, :2], start, 0, 0)
-            statistic.seen(known, part[:, 2:], start, 0, 2)
+            known = statistic.initial(start, len(part), 3, ())
+            statistic.update(known, part[:, :2], start, 0, 0)
+            statistic.update(known, part[:, 2:], start, 0, 2)
             parts.append(known)
-        told, joined = statistic.told(whole), statistic.told(statistic.joined(*parts))
+        told, joined = statistic.results(whole), statistic.results(statistic.merge(*parts))
         for name in told:
             tolerance = 1e-9 if isinstance(made, Mean) else 0
             np.testing.assert_allclose(joined[name], told[name], rtol=tolerance, atol=tolerance, err_msg=name)
     exact = np.nanmean(values[:, 0] - 1e6) + 1e6 if np.isfinite(values[:, 0]).any() else np.nan
-    whole = Mean("x").nothing(0, n + m, 3, ())
-    Mean("x").seen(whole, values, 0, 0, 0)
-    np.testing.assert_allclose(Mean("x").told(whole)["mean"][0], exact, rtol=1e-14)
+    whole = Mean("x").initial(0, n + m, 3, ())
+    Mean("x").update(whole, values, 0, 0, 0)
+    np.testing.assert_allclose(Mean("x").results(whole)["mean"][0], exact, rtol=1e-14)
 
 
 def test_what_is_infinite_is_left_out_of_means_and_counted_at_the_ends():
     values = np.array([[-np.inf, 1.0, np.nan, 3.0, np.inf]])
     mean, counts = Mean("x", over="time"), Histogram("x", [0.0, 2.0], over="time")
     for statistic in (mean, counts):
-        known = statistic.nothing(0, 1, 5, ())
+        known = statistic.initial(0, 1, 5, ())
         for node in range(5):
-            statistic.seen(known, values[:, node : node + 1], 0, 0, node)
-        found = statistic.told(known)
+            statistic.update(known, values[:, node : node + 1], 0, 0, node)
+        found = statistic.results(known)
         for name, value in (
             {"mean": 2, "std": 1, "count": 2} if statistic is mean else {"below": 1, "above": 2}
         ).items():
@@ -144,16 +144,16 @@ def test_what_is_infinite_is_left_out_of_means_and_counted_at_the_ends():
 def test_rooms_are_those_of_what_is_known():
     for statistic in (Mean("x"), Extrema("x", over="time"), Quantiles("x", sample=9), Histogram("x", [0, 1, 2])):
         for n, shape in ((5, ()), (40, () if isinstance(statistic, Histogram) else (3, 2))):
-            known = statistic.nothing(7, n, 11, shape)
+            known = statistic.initial(7, n, 11, shape)
             assert statistic.room(n, 11, shape) == sum(a.size for a in known.values())
 
 
 def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
     values = np.random.default_rng(0).normal(size=(40_000, 1))
     statistic = Quantiles("x", (0.05, 0.5, 0.95), sample=4000)
-    known = statistic.nothing(0, len(values), 1, ())
-    statistic.seen(known, values, 0, 0, 0)
-    below = (values < statistic.told(known)["quantile"]).mean(axis=0)
+    known = statistic.initial(0, len(values), 1, ())
+    statistic.update(known, values, 0, 0, 0)
+    below = (values < statistic.results(known)["quantile"]).mean(axis=0)
     error = np.abs(below - statistic.q) / np.sqrt(np.array(statistic.q) * (1 - np.array(statistic.q)) / 4000)
     assert error.max() < 4
 

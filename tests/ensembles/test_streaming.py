@@ -1,10 +1,12 @@
 """One run into a store while it goes: the bits of ``solve``, from wherever it was stopped."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sweeping import system
@@ -12,8 +14,9 @@ from typer.testing import CliRunner
 
 import geonh as gn
 from geonh.cli import app
-from geonh.ensembles import streaming
+from geonh.ensembles import Sweep, streaming
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
+from geonh.groups import Translations
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 RUN = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "save_every": 2}
@@ -40,7 +43,7 @@ def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     np.testing.assert_array_equal(data.isel(time=slice(3, 90, 7)).isel(time=slice(2, None)).time, whole.t[3:90:7][2:])
     assert data.sel(time=whole.t[77], method="nearest").time == whole.t[77]
     assert data["g"].dims == ("time", "coordinate")
-    with pytest.raises(StoreError, match="starts and parameters"):
+    with pytest.raises(StoreError, match=r"configuration:\n  xi0: \[.*\] there, \[0.4, 0.2\] here, in member 0\nname"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
     with pytest.raises(ValueError, match="does not satisfy the constraints"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.4]}, n_steps=500)
@@ -149,3 +152,50 @@ def test_the_command_line_tells_of_a_stream(tmp_path):
     for words in ("one run", "20, every 2 kept", "1 of 1 finished", "failed"):
         assert words in told.output
     assert CliRunner().invoke(app, ["merge", str(tmp_path / "b.zarr"), path]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "a.CSV"])
+def test_a_store_is_not_named_as_a_file(tmp_path, name):
+    with pytest.raises(StoreError, match=r"a store is a folder: name it a\.zarr; solve has checkpoint="):
+        gn.stream(system(1.0), store=tmp_path / name, **RUN, n_steps=4)
+    assert not list(tmp_path.iterdir())
+
+
+def towards_an_edge():
+    """A particle that is pulled to x = 1, beyond which its potential is not a number."""
+    return gn.System(
+        Translations(1), metric=[1.0], potential=lambda x, p: p["a"] * jnp.sqrt(1 - x[0]), parameters={"a": 1.0}
+    )
+
+
+@pytest.mark.parametrize("save_every", [1, 50])
+@pytest.mark.parametrize("events", [(), gn.Event(lambda t, g, xi, lam: g[0] - 0.97, name="near", stop=True)])
+def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, events):
+    """``solve`` has it as its last node, between the saved ones."""
+    system, g0 = towards_an_edge(), np.array([[0.3], [-0.5], [0.9], [-9.0]])
+    options = {"xi0": [0.2], "dt": 0.01, "n_steps": 400, "save_every": save_every, "events": events}
+    store = tmp_path / "one.zarr"
+    warned = pytest.warns(StoreWarning, match="converge") if not events else contextlib.nullcontext()
+    with warned:
+        kept = gn.stream(system, g0=g0[0], store=store, **options)
+    sweep = Sweep.of(system, g0=g0, **options)
+    sweep.run(tmp_path / "all.zarr", shard=2)
+    for runs in (gn.solve_ensemble(system, g0=g0, **options), sweep.load(tmp_path / "all.zarr")):
+        assert (runs.success == [bool(events)] * 3 + [True]).all()
+        for i in range(len(g0)):
+            run = gn.solve(system, g0=g0[i], throw=False, **options)
+            assert i == 3 or run.k[-1] % 50
+            np.testing.assert_array_equal(runs[i].t, run.t)
+            np.testing.assert_array_equal(runs[i].g_vector, run.g_vector)
+            np.testing.assert_array_equal(runs[i].p_minus, run.p_minus)
+            np.testing.assert_array_equal(runs.last["g"][i], run.g_vector[-1])
+            assert runs.n_steps[i] == run.k[-1]
+    run = gn.solve(system, g0=g0[0], throw=False, **options)
+    for data in (kept, gn.open_store(tmp_path / "all.zarr").isel(member=0), runs.to_xarray().isel(member=0)):
+        assert data.n_steps == run.k[-1]
+        np.testing.assert_array_equal(data["p_plus:last"], run.p_plus[-1])
+    if not events:
+        with gn.float64():
+            traced = gn.integrate(system, g0=g0[0], **{k: v for k, v in options.items() if k != "events"})
+        assert (traced.k[-1], traced.t[-1]) == (run.k[-1], run.t[-1])
+        np.testing.assert_array_equal(traced.g[-1], run.g[-1])

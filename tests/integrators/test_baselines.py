@@ -1,5 +1,6 @@
 """Explicit Runge–Kutta methods in ambient coordinates: what projections put back, and what they cannot."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from random_systems import forced, next_node, random_system, start
 
 import geonh as gn
 from geonh.integrators import RungeKutta
-from geonh.integrators.node import Clock
+from geonh.integrators.node import Clock, Result
 
 
 def defect(run):
@@ -57,3 +58,24 @@ def test_an_energy_that_is_not_kept_is_not_put_back():
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RungeKutta(**wrong)
+
+
+@pytest.mark.parametrize(("scheme", "limit"), [("rk4", 2.78), ("dormand-prince", 3.3)])
+def test_a_rate_beyond_the_stability_limit_is_refused(scheme, limit):
+    """A violation of the constraint decays at every admitted dt, and grows just beyond the limits; in a trace too."""
+    sleigh, method = gn.systems.chaplygin_sleigh(), RungeKutta(scheme, baumgarte=20.0)
+    given = {"xi0": np.array([0.8, -0.5, 0.0]), "n_steps": 400}
+    dt = np.array([-0.1, 0.5, 0.99, 1.01]) * limit / 20.0
+
+    def run(dt):
+        return gn.integrate(sleigh, method, dt=dt, **given)
+
+    with gn.float64():
+        traced = jax.jit(jax.vmap(run))(dt)
+    members = gn.solve_ensemble(sleigh, method, dt=dt, **given)
+    expected = [Result.START, Result.SUCCESS, Result.SUCCESS, Result.START]
+    assert traced.status[:, -1].tolist() == members.status.tolist() == expected
+    assert np.abs(traced.constraint_residual).max() < 0.1
+    for one in dt[[0, 3]]:
+        with pytest.raises(ValueError, match=r"dt must be > 0|lower baumgarte or dt below"):
+            gn.solve(sleigh, method, dt=one, **given)

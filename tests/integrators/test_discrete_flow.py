@@ -32,7 +32,7 @@ def test_the_average_is_on_the_constraint_and_apart_by_an_impulse(name):
     """p̃ = p⁺ + (h/2)f(ξ̃) + μᵀλ, with the force at the velocity of p̃ itself."""
     system, _, x, p = node(name)
     half = average(system, CLOCK, 2, x, p, Newton())
-    assert bool(half.found)
+    assert bool(half.converged)
     xi = system.velocity(x, half.momentum)
     assert np.abs(system.constraint_residual(x, xi)).max(initial=0.0) < 1e-13
     force = system.force(CLOCK.time(2), x, xi, CLOCK.control(2))

@@ -10,6 +10,7 @@ from random_systems import forced, random_system, start
 import geonh as gn
 from geonh.groups import SO3
 from geonh.integrators import Feedback
+from geonh.integrators.node import Result
 from geonh.systems import catalogue
 
 
@@ -115,3 +116,45 @@ def test_the_stability_limit_on_a_group_with_coordinates_is_that_of_the_constrai
     assert np.abs(run.constraint_residual).max() < 1e-5
     with pytest.raises(ValueError, match="lower the gains or dt"):
         gn.solve(sleigh, "feedback", dt=2.9 / stiff, **given)
+
+
+@pytest.mark.parametrize("group", ["SE2xT1", "SO3", "SE3"])
+@pytest.mark.parametrize("solver", ["euler", "rk4"])
+def test_the_stability_limit_in_a_trace_is_that_of_solve(group, solver):
+    """The traced condition, positive pivots of limit·1 − dt·∇²V, is that of the eigenvalues, which ``solve`` tests."""
+    system, method = random_system(group), Feedback({"group": 30.0, "constraint": 5.0, "energy": 3.0}, solver)
+    at = start(system)
+    rate = method.stiffness(system, system.point(at["g0"]), np.asarray(at["xi0"]))
+    dt = np.array([-1e-3, 0.5, 1 - 1e-6, 1 + 1e-6, 3.0]) * {"euler": 2.0, "rk4": 2.78}[solver] / rate
+
+    def status(dt):
+        return gn.integrate(system, method, dt=dt, n_steps=2, **at).status[-1]
+
+    with gn.float64():
+        together, alone = jax.jit(jax.vmap(status))(dt), [int(jax.jit(status)(one)) for one in dt]
+    members = gn.solve_ensemble(system, method, dt=dt, n_steps=2, **at)
+    expected = [Result.START, *2 * [Result.SUCCESS], *2 * [Result.START]]
+    assert together.tolist() == alone == members.status.tolist() == expected
+    for one, result in zip(dt, expected, strict=True):
+        if result:
+            with pytest.raises(ValueError, match="dt"):
+                gn.solve(system, method, dt=one, n_steps=2, **at)
+        else:
+            gn.solve(system, method, dt=one, n_steps=2, **at)
+
+
+def test_the_stability_limit_of_a_traced_system_and_of_a_composition():
+    method = Feedback(solver="rk4")
+
+    def run(a, method=method, dt=0.02):
+        sleigh = gn.systems.chaplygin_sleigh(a=a)
+        return gn.integrate(sleigh, method, xi0=np.array([0.8, -0.5, 0.0]), dt=dt, n_steps=2)
+
+    with gn.float64():
+        found = jax.jit(jax.vmap(run))(np.array([0.2, 2.0])).status  # rates of 117 and 486 1/s
+        composed = jax.jit(lambda dt: run(0.2, method @ method, dt).status)
+        assert found.tolist() == [3 * [Result.SUCCESS], 3 * [Result.START]]
+        assert [int(composed(dt)[-1]) for dt in (0.02, 0.04, 0.06)] == [0, 0, Result.START]
+        slope = jax.grad(lambda dt: run(0.2, method, dt).g[-1, 0])
+        assert slope(0.02) != 0.0
+        assert slope(0.03) == 0.0

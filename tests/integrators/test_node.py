@@ -28,15 +28,15 @@ def made(**changes):
         ({"p_minus": ONE * np.nan}, Result.NOT_FINITE),
         ({"memory": NextStep(ONE * np.nan)}, Result.NOT_FINITE),
         ({"warm": ONE * np.nan}, Result.SUCCESS),  # speed only
-        ({"found": False}, Result.NEWTON),
-        ({"found": False, "p_plus": ONE * np.nan}, Result.NEWTON),  # why it is not finite
+        ({"converged": False}, Result.NEWTON),
+        ({"converged": False, "p_plus": ONE * np.nan}, Result.NEWTON),  # why it is not finite
         ({"turn": np.pi}, Result.CHART),
         ({"turn": 3.14}, Result.SUCCESS),
         ({"g": np.array([1.0, 0.0])}, Result.RANK),  # the form vanishes, exactly
         ({"g": np.array([1.0 - 1e-9, 0.0])}, Result.SUCCESS),  # the form is short, its line is known
         ({"g": np.array([1.5, 0.0])}, Result.RANK),  # the form changes its sign: it has vanished on the way
         ({"g": np.array([1.0, 1.0])}, Result.RANK),  # at right angles to the form of the node before
-        ({"status": np.int32(Result.CHART), "found": False}, Result.CHART),  # its substeps were judged
+        ({"status": np.int32(Result.CHART), "converged": False}, Result.CHART),  # its substeps were judged
     ],
 )
 def test_judging(changes, expected):

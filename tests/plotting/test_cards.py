@@ -41,8 +41,8 @@ def test_what_describes_a_run_is_told_in_a_line():
     system = gn.systems.chaplygin_sleigh()
     sweep = gn.Sweep.of(system, "gauss4", xi0=[[0.8, -0.5, 0.0], [0.5, 0.1, 0.0]], dt=0.01, n_steps=40, save_every=20)
     assert repr(sweep) == (
-        "Sweep of 2 runs of chaplygin-sleigh by Gauss(retraction=None, newton=Newton(), stages=2): 40 steps each, "
-        "every 20 kept; differing in xi0"
+        "Sweep of 2 runs of chaplygin-sleigh by gauss4, Gauss(retraction=None, newton=Newton(), stages=2): 40 steps "
+        "each, every 20 kept; differing in xi0"
     )
     assert repr(system.action) == "PointBase of SE(2)"
     entry = gn.systems.catalogue["chaplygin-sleigh"]

@@ -3,6 +3,7 @@
 import io
 import re
 
+import jax.numpy as jnp
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -135,3 +136,13 @@ def test_a_notebook_shows_every_figure_and_no_global_state_knows_of_it():
         width, height = (figure.get_size_inches() * figure.dpi).astype(int)
         assert plt.imread(io.BytesIO(shown["image/png"])).shape[:2] == (height, width)
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(("forms", "there"), [([[0.0, 1.0]], True), (None, False)])
+def test_what_errors_below_the_logarithmic_axis_are_drawn_as_is_said(forms, there):
+    """Exact zeros are drawn at the bottom, where the residual of a coordinate form is."""
+    given = {} if forms is None else {"distribution": gn.Distribution(forms)}
+    system = gn.System(gn.groups.Translations(2), metric=[1.0, 2.0], potential=lambda x: jnp.cos(x[0]), **given)
+    figure = gn.solve(system, xi0=[0.7, 0.0], dt=0.3, n_steps=2000).plot()
+    words = [text.get_text() for axes in figure.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
+    assert (r"bottom: $\leq 10^{-17}$" in words) == there

@@ -93,6 +93,17 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: systems.spherical_robot(m=[2, 1]), "m must have shape"),
         (lambda: integrators.RATTLE(start=np.eye(3)), "start must be"),
         (lambda: drawing.axes("long"), "length must be real numbers"),
+        (lambda: SO3().from_matrix(np.eye(4)), r"must have shape \[..., 3, 3\] on SO\(3\), got \[4, 4\]"),
+        (lambda: Product((SE2(), SO3())).from_matrix(np.eye(7)), r"must have shape \[..., 6, 6\]"),
+        (lambda: groups.MatrixGroup([np.diag([1.0, -1.0])]).vee(np.ones((1, 1))), r"must have shape \[..., 2, 2\]"),
+        (lambda: gn.GNI().refuse(np.eye(3)), "system of GNI.refuse must be a geonh System"),
+        (lambda: gn.Gauss().residual(systems.suslov(), 0.1, None), "clock of Gauss.residual must be a Clock"),
+        (lambda: integrators.Adjoint(None, "gni"), "method must be an integrator"),
+        (lambda: groups.Exponential().angle("SO3", XI), "group of Exponential.angle must be a geonh LieGroup"),
+        (lambda: SE2().batched(None, XI, ndims=(1,)), "function of SE2.batched must be a function"),
+        (lambda: systems.suslov().coanchor(1.0, ()), "function of System.coanchor must be a function"),
+        (lambda: systems.suslov().action.target(1.0), "must be a pair"),
+        (lambda: drawing.shifted(1.0) @ np.eye(3), "a Pose is composed with another Pose"),
     ],
 )
 def test_what_is_no_argument_is_named(call, words):
@@ -107,6 +118,14 @@ def test_numbers_of_other_kinds_are_numbers():
     with gn.float64():
         mass = jax.numpy.asarray(1.1)
     assert systems.eulers_disc(m=mass).parameters["m"] == 1.1
+
+
+def test_a_list_that_contains_itself_is_named():
+    endless: list = []
+    endless.append(endless)
+    for call in (SO3().cay, systems.heavy_top, lambda x: gn.solve(systems.suslov(), xi0=x, dt=0.1, n_steps=1)):
+        with pytest.raises(ValueError, match="contains itself"):
+            call(endless)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])

@@ -461,3 +461,33 @@ def test_a_start_in_a_trace_that_is_none_is_told():
         assert (float(slope) != 0.0) == (status == 0)
     members = jax.jit(jax.vmap(run))(jnp.array([0.3, 0.0]))
     np.testing.assert_array_equal(members.status[:, -1], [int(Result.START), 0])
+
+
+def test_a_start_in_a_trace_off_its_group_or_past_half_a_turn_is_told():
+    body = gn.System(SO3(), metric=np.array([1.0, 2.0, 3.0]))
+
+    @jax.jit
+    def status(size, dt):
+        options = {"g0": size * jnp.eye(3), "xi0": np.array([0.1, 0.2, 2.0])}
+        return gn.integrate(body, "rk4", dt=dt, n_steps=2, **options).status[-1]
+
+    with gn.float64():
+        found = [int(status(size, dt)) for size, dt in ((1.0, 1.5), (1 + 1e-7, 0.1), (1.01, 0.1), (1.0, 1.6))]
+    assert found == [0, 0, Result.START, Result.START]
+
+
+def test_a_batch_has_its_base_points_and_says_how_many_runs_it_has():
+    system = catalogue["veselova"].system()
+    begin = catalogue["veselova"].start(system)
+
+    def run(scale):
+        return gn.integrate(system, g0=begin.g0, xi0=scale * np.asarray(begin.xi0), dt=0.01, n_steps=4)
+
+    alone = gn.solve(system, g0=begin.g0, xi0=begin.xi0, dt=0.01, n_steps=4)
+    with gn.float64():
+        one, many = run(1.0), jax.vmap(jax.vmap(run))(jnp.array([[1.0, 0.5, 400.0]]))
+        inside = jax.jit(lambda scale: run(scale).x)(1.0)
+    for x in (one.x, inside, jax.tree.map(lambda a: a[0, 0], many.x)):
+        jax.tree.map(np.testing.assert_array_equal, x, alone.x)
+    assert repr(one).endswith(": 5 nodes, as JAX arrays, success")
+    assert repr(many).endswith(": a batch of [1, 3] runs, 5 nodes each, as JAX arrays, 1 of 3 failed")

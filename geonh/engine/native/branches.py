@@ -29,13 +29,13 @@ def _cond(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         return em.closed(branches[max(0, min(int(index), len(branches) - 1))], xs[1:])
     avals = [var.aval for var in eqn.outvars]
     waits = em.lanes > 1 or sum(aval.size for aval in avals) <= FEW
-    if waits and all(em.size(branch.jaxpr) <= SELECTED and not _loops(branch.jaxpr) for branch in branches):
+    if waits and all(em.size(branch.jaxpr) <= SELECTED and not _has_loop(branch.jaxpr) for branch in branches):
         cases = [[em.entries(x) for x in em.closed(branch, xs[1:])] for branch in branches]
         return [_selected(em, index, kind, row, kind_of(aval)) for *row, aval in zip(*cases, avals, strict=True)]
     return (_masked_branches if em.lanes > 1 else _branches)(em, branches, index, kind, xs[1:], avals)
 
 
-def _taken(em: Emitter, index: Entry, kind: str, which: int, n: int) -> Entry:
+def _is_taken(em: Emitter, index: Entry, kind: str, which: int, n: int) -> Entry:
     """Condition that branch ``which`` of n is taken; an index out of range is clamped."""
     if kind == "b":
         return index if which else em.negated(index)
@@ -46,7 +46,7 @@ def _taken(em: Emitter, index: Entry, kind: str, which: int, n: int) -> Entry:
 def _selected(em: Emitter, index: Entry, kind: str, cases: Sequence[np.ndarray], of: str) -> np.ndarray:
     n, out = len(cases), cases[-1].ravel().tolist()
     for which in reversed(range(n - 1)):
-        taken = _taken(em, index, kind, 0, n) if which == 0 else em.compare("le", kind, index, which)
+        taken = _is_taken(em, index, kind, 0, n) if which == 0 else em.compare("le", kind, index, which)
         out = [em.select(taken, x, y, of) for x, y in zip(cases[which].ravel().tolist(), out, strict=True)]
     return pack(out, cases[0].shape)
 
@@ -59,7 +59,7 @@ def _branches(
     end = function.label()
     merged: list[Any] = [em.place(aval) if in_memory(em, aval.size) else [] for aval in avals]
     # All comparisons are emitted before the branches: reused values must be computed on every path.
-    first = [_taken(em, index, kind, 0, n), *(em.compare("le", kind, index, which) for which in range(1, n - 1))]
+    first = [_is_taken(em, index, kind, 0, n), *(em.compare("le", kind, index, which) for which in range(1, n - 1))]
     for which, branch in enumerate(branches):
         here, following = function.label(), function.label()
         if which < n - 1:
@@ -102,7 +102,7 @@ def _masked_branches(
     function, outer = em.function, em.function.mask
     results = [em.place(aval) for aval in avals]
     for which, branch in enumerate(branches):
-        taken = em.operand(_taken(em, index, kind, which, len(branches)), "b", True)
+        taken = em.operand(_is_taken(em, index, kind, which, len(branches)), "b", True)
         mask = taken if outer is None else str(em.both(taken, outer))
         here, following = function.label(), function.label()
         em.branch(em.any_lane(mask), here, following)
@@ -117,9 +117,9 @@ def _masked_branches(
     return [place if in_memory(em, place.size) else em.entries(place) for place in results]
 
 
-def _loops(jaxpr: Any) -> bool:
+def _has_loop(jaxpr: Any) -> bool:
     """True if a jaxpr has a loop of unknown length."""
-    return any(eqn.primitive.name == "while" or any(map(_loops, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
+    return any(eqn.primitive.name == "while" or any(map(_has_loop, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
 
 
 def _platform_index(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:

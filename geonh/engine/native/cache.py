@@ -23,9 +23,9 @@ from pathlib import Path
 
 LARGEST = 200 * 2**20
 """Approximate maximum size of all files in bytes; the least recently used are removed. Larger files are not ours."""
-SELDOM = 100
+SHRINK_EVERY = 100
 """Number of writes, on average, between scans of the folder, which are slow if there are thousands of files."""
-ABANDONED = 3600.0
+ABANDONED_SECONDS = 3600.0
 """Age in seconds after which a temporary file counts as abandoned."""
 _SUFFIX, _TEMPORARY, _KEY = ".code", ".tmp", "key"
 _MAGIC = b"geonh 2\n"
@@ -42,8 +42,8 @@ def folder() -> Path | None:
     try:
         path = Path(named).expanduser() if named else _user_cache() / "geonh" / "code"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = os.lstat(path)
-        return path if stat.S_ISDIR(found.st_mode) and _is_private(found) else None
+        status = os.lstat(path)
+        return path if stat.S_ISDIR(status.st_mode) and _is_private(status) else None
     except (OSError, RuntimeError):  # read-only, or no home
         return None
 
@@ -57,20 +57,20 @@ def _user_cache() -> Path:
     return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
 
 
-def _is_private(found: os.stat_result) -> bool:
+def _is_private(status: os.stat_result) -> bool:
     """True if only this user can write to it."""
     if sys.platform == "win32":  # under the user's profile by default, which is the user's
         return True
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _content(path: Path) -> bytes:
     """Read a file that only this user can write; OSError, with nothing read, for a link, a pipe or a file too large."""
     with open(path, "rb", opener=lambda name, _: os.open(name, _READING)) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or not _is_private(found) or found.st_size > LARGEST:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or not _is_private(status) or status.st_size > LARGEST:
             raise OSError(f"{path} is none of ours")
-        return file.read(found.st_size)
+        return file.read(status.st_size)
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -92,8 +92,8 @@ def _secret(place: Path) -> bytes:
     """
     path = place / _KEY
     with contextlib.suppress(OSError):
-        if len(found := _content(path)) == _BYTES:
-            return found
+        if len(secret := _content(path)) == _BYTES:
+            return secret
     _put(path, secrets.token_bytes(_BYTES))
     return _content(path)
 
@@ -124,7 +124,7 @@ def write(key: str, code: bytes) -> None:
         return
     with contextlib.suppress(OSError):
         _put(place / (key + _SUFFIX), _MAGIC + _digest(place, key, code) + code)
-        if random.random() * SELDOM < 1:
+        if random.random() * SHRINK_EVERY < 1:
             _shrink(place)
 
 
@@ -134,17 +134,17 @@ def _digest(place: Path, key: str, code: bytes) -> bytes:
 
 def _shrink(place: Path) -> None:
     """Remove the least recently used files until the rest fits; other processes may be removing too."""
-    found = []
+    entries = []
     for path in place.glob(f"*{_TEMPORARY}"):  # from a killed process
         with contextlib.suppress(OSError):
-            if time.time() - path.lstat().st_mtime > ABANDONED:
+            if time.time() - path.lstat().st_mtime > ABANDONED_SECONDS:
                 path.unlink()
     for path in place.glob(f"*{_SUFFIX}"):
         with contextlib.suppress(OSError):
             about = path.lstat()
-            found.append((about.st_mtime, about.st_size, path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+            entries.append((about.st_mtime, about.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
         if total <= LARGEST:
             break
         with contextlib.suppress(OSError):

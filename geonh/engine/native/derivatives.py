@@ -24,7 +24,7 @@ from geonh.engine.dependence import ABSENT, BILINEAR, LINEAR, degrees_of_loop
 from geonh.engine.named import differentiated_as
 from geonh.engine.native import elementary
 from geonh.engine.native.emitter import RULES, Emitter
-from geonh.engine.native.loops import Stacked, passes
+from geonh.engine.native.loops import Stacked, scan_loop
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, pack
 from geonh.engine.tracing import forward_only
 
@@ -59,7 +59,7 @@ def linearised(
             steps.append((eqn, push))
         return list(map(Active, out, after))
 
-    found = evaluate(
+    outputs = evaluate(
         jaxpr,
         list(map(Active, args, moving)),
         equation,
@@ -83,7 +83,7 @@ def linearised(
                 known.update(zip(eqn.outvars, push(here), strict=True))
         return [None if hasattr(var, "val") else known.get(var) for var in inner.outvars]
 
-    return [x.value for x in found], [x.moves for x in found], push_all
+    return [x.value for x in outputs], [x.moves for x in outputs], push_all
 
 
 def _equation(
@@ -99,14 +99,14 @@ def _equation(
         changing, push = _scan(em, eqn, xs, moving)
         return out, changing, push
     real = [_is_real(var) for var in eqn.outvars]
-    if name in LINEAR and all(map(_is_real, _where(eqn.invars, moving))):
+    if name in LINEAR and all(map(_is_real, _selected(eqn.invars, moving))):
         push = _linear(em, eqn, xs)
     elif name in BILINEAR:
         push = _bilinear(em, eqn, xs)
     elif name in PARTIALS and eqn.outvars[0].aval.size <= STRAIGHT:
         push = _by_partials(em, eqn, xs, out, moving)
-    elif name in TANGENTS and (own := TANGENTS[name](em, eqn, xs, out)) is not None:
-        push = own
+    elif name in TANGENTS and (rule_push := TANGENTS[name](em, eqn, xs, out)) is not None:
+        push = rule_push
     elif any(real) and name not in CONSTANT:
         push = _by_jax(em, eqn, xs, moving, debug_info)
     else:
@@ -189,29 +189,29 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[l
                 [*tangents[:n], *_spread(values[m:], carried), *_spread(here[parts:], [t is not None for t in rows])]
             )
             moved = [zero_tangent(em, v) if t is None else t for t, v in zip(moved, body.jaxpr.outvars, strict=True)]
-            return [*out[:m], *_where(moved[:m], carried)], _where(moved[m:], after[m:])
+            return [*out[:m], *_selected(moved[:m], carried)], _selected(moved[m:], after[m:])
 
         rows = tangents[n + m :]
         given = [t for t in rows if t is not None]
         stacked = Stacked(
             [*xs[n + m :], *given],
-            [v.aval for v in (*eqn.invars[n + m :], *_where(eqn.invars[n + m :], [t is not None for t in rows]))],
+            [v.aval for v in (*eqn.invars[n + m :], *_selected(eqn.invars[n + m :], [t is not None for t in rows]))],
         )
         begun = [
             zero_tangent(em, v) if t is None else t
             for t, v in zip(tangents[n : n + m], eqn.invars[n : n + m], strict=True)
         ]
-        moved_avals = [v.aval for v in _where(eqn.outvars[:m], carried)]
-        values, found = passes(
+        moved_avals = [v.aval for v in _selected(eqn.outvars[:m], carried)]
+        values, rows_out = scan_loop(
             em,
             eqn,
             once,
-            [*xs[n : n + m], *_where(begun, carried)],
+            [*xs[n : n + m], *_selected(begun, carried)],
             stacked,
-            [v.aval for v in _where(eqn.outvars[m:], after[m:])],
+            [v.aval for v in _selected(eqn.outvars[m:], after[m:])],
             more=moved_avals,
         )
-        return [*_spread(values[m:], carried), *_spread(found, after[m:])]
+        return [*_spread(values[m:], carried), *_spread(rows_out, after[m:])]
 
     return [*carried, *after[m:]], push
 
@@ -238,10 +238,10 @@ def _by_jax(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool], debug_in
     def push(tangents: list[Tangent]) -> Sequence[Tangent]:
         given = {var: t for var, t in zip(eqn.invars, tangents, strict=True) if t is not None and var in moved}
         directions = tuple(i for i, v in enumerate(variables) if v in given)
-        found = em.closed(
+        results = em.closed(
             traced(directions), [values[v] for v in variables] + [given[variables[i]] for i in directions]
         )
-        return [t if _is_real(var) else None for t, var in zip(found, eqn.outvars, strict=True)]
+        return [t if _is_real(var) else None for t, var in zip(results, eqn.outvars, strict=True)]
 
     return push
 
@@ -252,7 +252,7 @@ def _spread(values: Sequence[Value], places: Sequence[bool]) -> list[Tangent]:
     return [next(left) if there else None for there in places]
 
 
-def _where(items: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
+def _selected(items: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
     return [item for item, wanted in zip(items, chosen, strict=True) if wanted]
 
 
@@ -301,10 +301,6 @@ def _integer_power(em: Emitter, params: dict, moving: list[bool], x: Entry, out:
     return (em.mul(float(n), power if n >= 1 else em.div(1.0, power)),)
 
 
-def _under_root(em: Emitter, x: Entry, sign: float) -> Entry:
-    return em.intrinsic("sqrt", "d", em.add(1.0, em.mul(sign, em.mul(x, x))))
-
-
 PARTIALS: dict[str, Callable[..., tuple]] = {
     "sin": _one(lambda em, x, out: elementary.cos(em, x)),
     "cos": _one(lambda em, x, out: em.neg(elementary.sin(em, x))),
@@ -350,13 +346,13 @@ def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     if width and n >= BY_ROWS:
         return [_by_rows(em, columns, m, n, width)]
     if width:
-        found = _together(em, columns, m, n, width)
+        jacobian = _all_columns(em, columns, m, n, width)
     else:
-        found = [columns([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
-    return [pack([found[j][i] for i in range(m) for j in range(n)], shape)]
+        jacobian = [columns([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
+    return [pack([jacobian[j][i] for i in range(m) for j in range(n)], shape)]
 
 
-def _together(
+def _all_columns(
     em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int
 ) -> list[list[Entry]]:
     """Compute all columns by the same instructions, up to ``width`` (one with lanes) per pass of a loop.
@@ -364,21 +360,21 @@ def _together(
     So the members in lanes have the bits of single runs: the seeds' 0 and 1 are not folded in any pass.
     """
     width = min(width, 1 << (n - 1).bit_length()) if em.lanes == 1 else 1
-    passes = -(-n // width)
+    n_passes = -(-n // width)
     with em.side_by_side(em.lanes * width):
-        kept = em.buffer((passes, m), "d")
+        computed = em.buffer((n_passes, m), "d")
 
         def write(k: str) -> None:
             for i, x in enumerate(columns(_seeds(em, em.integer("mul", "i64", k, width), n, width))):
-                em.store(x, kept, em.integer("add", "i64", em.integer("mul", "i64", k, m), i))
+                em.store(x, computed, em.integer("add", "i64", em.integer("mul", "i64", k, m), i))
 
-        em.for_each(passes, write)
-    entries = Memory(kept.pointer, (passes * m * width,), "d", em.lanes > 1)
+        em.for_each(n_passes, write)
+    entries = Memory(computed.pointer, (n_passes * m * width,), "d", em.lanes > 1)
     return [[em.load(entries, (j // width * m + i) * width + j % width) for i in range(m)] for j in range(n)]
 
 
 def _by_rows(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int) -> Memory:
-    """As ``_together``, with the matrix in memory, row by row; the last columns may be computed twice."""
+    """Version of ``_all_columns`` with the matrix in memory, row by row; the last columns may be computed twice."""
     out, width = em.buffer((m, n), "d"), width if em.lanes == 1 else 1
     with em.side_by_side(em.lanes * width):
 

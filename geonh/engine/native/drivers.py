@@ -23,15 +23,15 @@ from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.engine.native.values import NotLowered
 from geonh.engine.tracing import forward_only
 
-CALL = 0.02
+CALL_SECONDS = 0.02
 """Maximum duration of a call in seconds."""
-MOST = 2**40
+LARGEST_CALL = 2**40
 """Maximum number of steps in a call."""
-FIRST = 16
+FIRST_CALL = 16
 """Number of steps of the first call: short enough for a user to wait even if a step takes milliseconds."""
-SHALLOW, DEEP = 2**14, 2**18
+SMALL_STACK, LARGE_STACK = 2**14, 2**18
 """Bytes of stack that a program may use in any thread, and in one with a stack eight times as large."""
-DEEPEST = 2**30
+LARGEST_STACK = 2**30
 """Maximum number of bytes of stack that a program may use."""
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
@@ -58,13 +58,13 @@ class Arguments:
         leaves, structure = jax.tree.flatten(tree)
         if structure != self.structure:
             raise ValueError(f"expected the structure {self.structure}, got {structure}")
-        found = []
+        converted = []
         for leaf, known, lead in zip(leaves, self.types, leads or [()] * len(leaves), strict=True):
             array = np.array(leaf, known.dtype, order="C", copy=copy or None)
             if array.shape != (*lead, *known.shape):
                 raise ValueError(f"expected an array of shape {(*lead, *known.shape)}, got {array.shape}")
-            found.append(array)
-        return found
+            converted.append(array)
+        return converted
 
     def tree(self, arrays: list[np.ndarray]) -> Any:
         return jax.tree.unflatten(self.structure, arrays)
@@ -93,29 +93,29 @@ class Program:
 
     def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
         self._stack = em.stack
-        if self._stack > DEEPEST:
+        if self._stack > LARGEST_STACK:
             raise NotLowered(f"{self._stack / 2**20:.0f} MB of arrays")
         self.code = machine.compiled(em.text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
         self._function, self._version = self._type(self.code.address), self.code.version
 
-    def call(self, *args: Any, kept: Any) -> int:
-        """Call the program and return its result, a number; ``kept`` are the arrays that it reads and writes."""
+    def call(self, *args: Any, keep_alive: Any) -> int:
+        """Call the program and return its result, a number; ``keep_alive`` are the arrays that it reads and writes."""
         begun = time.perf_counter()
-        if self._stack < SHALLOW or self._stack < min(DEEP, stack_of_a_thread() // 8):
-            found = self._function(*args)
+        if self._stack < SMALL_STACK or self._stack < min(LARGE_STACK, stack_of_a_thread() // 8):
+            status = self._function(*args)
         else:
-            found = interruptible(lambda: (self._function(*args), kept), stack=2 * self._stack)[0]
+            status = interruptible(lambda: (self._function(*args), keep_alive), stack=2 * self._stack)[0]
         self.code.used(time.perf_counter() - begun)
         if self._version != self.code.version:
             self._function, self._version = self._type(self.code.address), self.code.version
-        return found
+        return status
 
 
-class Pace:
-    """Adaptive amount of work for a call, to last about ``CALL``; ``known`` is an amount found before."""
+class CallSize:
+    """Adaptive amount of work for a call, to last about ``CALL_SECONDS``; ``known`` is an amount found before."""
 
-    def __init__(self, known: int = FIRST) -> None:
+    def __init__(self, known: int = FIRST_CALL) -> None:
         self.amount = known
         self.begun = 0.0
 
@@ -124,18 +124,18 @@ class Pace:
 
     def end(self, done: int) -> None:
         elapsed = time.perf_counter() - self.begun
-        if elapsed < CALL / 2:
-            self.amount = max(self.amount, min(done * (16 if elapsed < CALL / 32 else 2), MOST))
-        elif elapsed > CALL:
-            self.amount = max(int(self.amount * CALL / elapsed), 1)
+        if elapsed < CALL_SECONDS / 2:
+            self.amount = max(self.amount, min(done * (16 if elapsed < CALL_SECONDS / 32 else 2), LARGEST_CALL))
+        elif elapsed > CALL_SECONDS:
+            self.amount = max(int(self.amount * CALL_SECONDS / elapsed), 1)
 
 
 def check_step(state: Arguments, shape: Any, row: Any) -> None:
     """Raise TypeError unless a step returns (state, status) and a row is a vector."""
     after, status = shape
     leaves, structure = jax.tree.flatten(after)
-    found = [(x.shape, x.dtype) for x in leaves]
-    if structure != state.structure or found != [(x.shape, x.dtype) for x in state.types]:
+    returned = [(x.shape, x.dtype) for x in leaves]
+    if structure != state.structure or returned != [(x.shape, x.dtype) for x in state.types]:
         raise TypeError(f"a step must return a state like the one it takes, not {after} for {state.types}")
     if status.shape != () or status.dtype != np.int32:
         raise TypeError(f"status must be a number of type int32, got {status}")
@@ -180,7 +180,7 @@ class Loop:
         self.width = int(width.shape[0])
         em = stepping_loop(stepped, saved, len(self._params.types), fma=machine.fma())
         self._program = Program(em, ADVANCE, 5, 3)
-        self._known = FIRST
+        self._known = FIRST_CALL
 
     def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Reached:
         """Take steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stop at a failure.
@@ -211,7 +211,7 @@ class Loop:
         constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
         status, good = np.zeros((), np.int32), np.zeros((), np.int64)
         parameters, states = table(constants), table(home)
-        done, total, pace = 0, n_nodes * stride, Pace(self._known)
+        done, total, pace = 0, n_nodes * stride, CallSize(self._known)
         while done < total and status == 0:
             left = stride - done % stride
             n = pace.amount // stride * stride if pace.amount >= stride and left == stride else min(pace.amount, left)
@@ -226,7 +226,7 @@ class Loop:
                 n,
                 stride,
                 left,
-                kept=(constants, home, status, good, buffer),
+                keep_alive=(constants, home, status, good, buffer),
             )
             pace.end(steps)
             self._known = pace.amount
@@ -253,7 +253,7 @@ class Map:
     def __init__(self, function: Callable, params: Any, node: Any) -> None:
         self._params, self._node = Arguments(params), Arguments(node)
         closed, shape = trace(function, self._params, self._node)
-        self._found = Arguments(shape)
+        self._results = Arguments(shape)
         em = mapping(closed, len(self._params.types), fma=machine.fma())
         self._program = Program(em, MAP, 3, 1)
 
@@ -277,16 +277,16 @@ class Map:
             self._params.arrays(params),
             self._node.arrays(nodes, leads=[(total,)] * len(self._node.types)),
         )
-        found = [np.empty((total, *t.shape), t.dtype) for t in self._found.types]
-        parameters, done, pace = table(constants), 0, Pace()
+        results = [np.empty((total, *t.shape), t.dtype) for t in self._results.types]
+        parameters, done, pace = table(constants), 0, CallSize()
         while done < total:
             n = min(pace.amount, total - done)
             pace.begin()
-            here, there = (table([x[done:] for x in xs]) for xs in (arrays, found))
-            self._program.call(parameters, here, there, n, kept=(constants, arrays, found))
+            here, there = (table([x[done:] for x in xs]) for xs in (arrays, results))
+            self._program.call(parameters, here, there, n, keep_alive=(constants, arrays, results))
             pace.end(n)
             done += n
-        return self._found.tree(found)
+        return self._results.tree(results)
 
 
 __all__ = ["Loop", "Map", "NotLowered"]

@@ -105,8 +105,8 @@ def _pair_function(em: Arithmetic, name: str, wide: bool, attributes: str, write
     first, second = write(em, x)
     pair = f"{{{t}, {t}}}"
     half = em.emit(f"insertvalue {pair} poison, {t} {first}, 0", wide)
-    whole = em.emit(f"insertvalue {pair} {half}, {t} {second}, 1", wide)
-    em.line(f"ret {pair} {whole}")
+    results = em.emit(f"insertvalue {pair} {half}, {t} {second}, 1", wide)
+    em.line(f"ret {pair} {results}")
     text = f"define internal {pair} {name}({t} {x}) {attributes} #0 {{\n{em.function.body}\n}}"
     em.function = outer
     return text
@@ -151,11 +151,13 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
         em, name, wide, "noinline cold", lambda em, x: (em.external("sin", x), em.external("cos", x))
     )
     pair = em.emit(f"call {{{t}, {t}}} {name}({t} {x})", wide)
-    found = [em.emit(f"extractvalue {{{t}, {t}}} {pair}, {i}", wide) for i in (0, 1)]
-    found = [str(em.select(far, f, n, "d")) for f, n in zip(found, near, strict=True)]  # other lanes keep their bits
+    results = [em.emit(f"extractvalue {{{t}, {t}}} {pair}, {i}", wide) for i in (0, 1)]
+    results = [
+        str(em.select(far, f, n, "d")) for f, n in zip(results, near, strict=True)
+    ]  # other lanes keep their bits
     em.jump(end)
     em.begin(end)
-    a, b = (em.emit(f"phi {t} [{n}, %{start}], [{f}, %{beyond}]", wide) for n, f in zip(near, found, strict=True))
+    a, b = (em.emit(f"phi {t} [{n}, %{start}], [{f}, %{beyond}]", wide) for n, f in zip(near, results, strict=True))
     return a, b
 
 

@@ -163,10 +163,10 @@ def _select(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
     def select(which: Entry, *cases: Entry) -> Entry:
         if selector == "b":
             return em.select(which, cases[-1], cases[0], kind)
-        found = cases[-1]
+        chosen = cases[-1]
         for i in reversed(range(len(cases) - 1)):
-            found = em.select(em.compare("le", selector, which, i), cases[i], found, kind)
-        return found
+            chosen = em.select(em.compare("le", selector, which, i), cases[i], chosen, kind)
+        return chosen
 
     return select
 

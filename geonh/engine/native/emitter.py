@@ -84,11 +84,11 @@ class Emitter(Arithmetic):
         if math.prod(shape) > STRAIGHT and self._unknown(inputs, shape) > STRAIGHT:
             return self._in_a_loop(function, inputs, eqn)
         columns = [spread(x, shape) for x in map(self.entries, inputs)]
-        found = []
+        results = []
         for row in zip(*columns, strict=True):
             self.pause()
-            found.append(function(*row))
-        return pack(found, shape)
+            results.append(function(*row))
+        return pack(results, shape)
 
     @staticmethod
     def _unknown(inputs: list[Value], shape: tuple[int, ...]) -> int:
@@ -212,12 +212,12 @@ class Emitter(Arithmetic):
             if isinstance(value, Memory):
                 return write(self, eqn, inputs)
             key += [x if isinstance(x, str) else (type(x), repr(x)) for x in value.ravel().tolist()]
-        found = self.function.known.get(tuple(key))
-        if found is None:
+        outputs = self.function.known.get(tuple(key))
+        if outputs is None:
             self._seen.append(jaxpr)
-            found = write(self, eqn, inputs)
-            self.remember(tuple(key), found)
-        return found
+            outputs = write(self, eqn, inputs)
+            self.remember(tuple(key), outputs)
+        return outputs
 
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         return self.closed(called_jaxpr(eqn.params), inputs)
@@ -227,14 +227,14 @@ class Emitter(Arithmetic):
         key = (id(jaxpr), derivatives)
         if key not in self._used:
             self._seen.append(jaxpr)
-            needed, found = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
+            needed, live = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
             for eqn in reversed(jaxpr.eqns):
                 if not needed.isdisjoint(eqn.outvars):
                     alone = eqn.primitive is differentiated_as.primitive and not derivatives
                     inputs = eqn.invars[:1] if alone else eqn.invars
                     needed.update(var for var in inputs if not hasattr(var, "val"))
-                    found.append(eqn)
-            self._used[key] = found[::-1]
+                    live.append(eqn)
+            self._used[key] = live[::-1]
         return self._used[key]
 
     # sizes

@@ -98,8 +98,8 @@ def cholesky(em: Emitter, A: Memory) -> Memory:
 
         def entry(i: str, j: str) -> None:
             below = em.compare("ge", "i64", i, j)
-            found = em.select(em.load(good, 0), rows.load(place(j, i)), float("nan"), "d")
-            rows.store(em.operand(em.select(below, found, 0.0, "d"), "d", em.lanes > 1), result(i, j))
+            value = em.select(em.load(good, 0), rows.load(place(j, i)), float("nan"), "d")
+            rows.store(em.operand(em.select(below, value, 0.0, "d"), "d", em.lanes > 1), result(i, j))
 
         rows.copy("%a0", work, n, n)
         rows.loop(0, n, eliminate)

@@ -55,10 +55,10 @@ def _read(em: Emitter, x: Value, kind: str, starts: Sequence[Entry], sizes: Sequ
 
 def _starts(em: Emitter, eqn: Any, xs: list[Value], first: int, sizes: Sequence[int]) -> list[Entry]:
     shape = eqn.invars[0].aval.shape
-    found = []
+    starts = []
     for x, var, size, n in zip(xs[first:], eqn.invars[first:], sizes, shape, strict=True):
-        found.append(_clamped(em, _index(em, em.entries(x).item(), kind_of(var.aval)), n - size))
-    return found
+        starts.append(_clamped(em, _index(em, em.entries(x).item(), kind_of(var.aval)), n - size))
+    return starts
 
 
 def _dynamic_slice(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -105,11 +105,11 @@ def _written(
     return em.entries(new) if small else new
 
 
-def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, windows: Windows) -> list:
+def _clamped_windows(em: Emitter, eqn: Any, indices: np.ndarray, windows: Windows) -> list:
     """Clamped starts and in-bounds condition of each window of a gather or scatter, in the order of the batch."""
     shape, sizes = eqn.invars[0].aval.shape, windows.sizes
     mode = eqn.params["mode"]
-    kind, found = kind_of(eqn.invars[1].aval), []
+    kind, windows_in_bounds = kind_of(eqn.invars[1].aval), []
     for b in np.ndindex(*indices.shape[:-1]):
         starts: list[Entry] = [0] * len(shape)
         for k, axis in enumerate(windows.axes):
@@ -122,15 +122,15 @@ def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, windows: Windows) -> l
                 above, below = em.compare("ge", "i64", start, 0), em.compare("le", "i64", start, n - size)
                 inside = em.both(inside, em.both(above, below))
         clamped = [_clamped(em, start, n - size) for start, size, n in zip(starts, sizes, shape, strict=True)]
-        found.append((clamped, inside))
-    return found
+        windows_in_bounds.append((clamped, inside))
+    return windows_in_bounds
 
 
 def _gather(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     x, indices, kind, windows = xs[0], em.entries(xs[1]), kind_of(eqn.invars[0].aval), gathered(eqn.params)
     filler, sizes = _filler(eqn.params["fill_value"], kind), windows.sizes
     out: list[Entry] = []
-    for starts, inside in _sort_out(em, eqn, indices, windows):
+    for starts, inside in _clamped_windows(em, eqn, indices, windows):
         entries = _read(em, x, kind, starts, sizes) if inside is not False else [filler] * int(np.prod(sizes))
         out += [em.select(inside, y, filler, kind) for y in entries]
     return [assembled(eqn.params, pack(out, (len(out),)), indices)]
@@ -150,7 +150,7 @@ def _scatter(name: str | None) -> Callable:
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         x, indices = xs[0], em.entries(xs[1])
         windows, parts = scattered(eqn.params, len(x.shape), em.entries(xs[2]))
-        places = _sort_out(em, eqn, indices, windows)
+        places = _clamped_windows(em, eqn, indices, windows)
         changes = [(starts, part, inside) for (starts, inside), part in zip(places, parts, strict=True)]
         combine = None if name is None else combining(em, name, eqn)
         if name is None and _computed(eqn):

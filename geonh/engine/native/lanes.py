@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from geonh.engine.native import machine
-from geonh.engine.native.drivers import FIRST, Arguments, Pace, Program, check_step, trace
+from geonh.engine.native.drivers import FIRST_CALL, Arguments, CallSize, Program, check_step, trace
 from geonh.engine.native.programs import BLOCKS, stepping_blocks
 from geonh.engine.native.storage import LINE
 
@@ -25,7 +25,7 @@ BLOCK = np.dtype([(name, np.int64) for name in ("params", "state", "status", "do
 call."""
 
 
-class Ends(NamedTuple):
+class FinalStates(NamedTuple):
     """Result of ``Lanes.run``: every array has the batch as its first axis.
 
     ``state`` is the last good one; ``status`` is 0, or the reason why the step after it failed; ``n_steps`` counts the
@@ -70,14 +70,14 @@ class Lanes:
         self.width = machine.lanes() if width is None else width
         em = stepping_blocks(stepped, saved, n, fma=machine.fma(), lanes=self.width, varying=self._varies)
         self._program = Program(em, BLOCKS, 1, 4)
-        self._known = FIRST
+        self._known = FIRST_CALL
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
         """Allocate the buffer of rows, by blocks: shape=[blocks, n_nodes, row size, width]."""
         shape = self._shape(n_members, n_nodes)
-        whole = np.empty(math.prod(shape) + LINE // 8)
-        first = -whole.ctypes.data % LINE // 8  # stores across two cache lines take twice as long
-        return whole[first : first + math.prod(shape)].reshape(shape)
+        storage = np.empty(math.prod(shape) + LINE // 8)
+        first = -storage.ctypes.data % LINE // 8  # stores across two cache lines take twice as long
+        return storage[first : first + math.prod(shape)].reshape(shape)
 
     def rows(self, buffer: np.ndarray, member: int) -> np.ndarray:
         """Rows of one member, shape=[n_nodes, row size]."""
@@ -95,7 +95,7 @@ class Lanes:
         buffer: np.ndarray,
         *,
         threads: int | None = None,
-    ) -> Ends:
+    ) -> FinalStates:
         """Steps of all members up to ``n_nodes`` saved nodes, one every ``stride`` steps.
 
         Parameters
@@ -138,12 +138,12 @@ class Lanes:
             table[name] = array.ctypes.data + array.strides[0] * np.arange(n_blocks)
         self._advance(table, n_nodes * stride, stride, threads or os.cpu_count() or 1, (constants, homes, of_blocks))
         after = [self._from_blocks(x, n) for x in homes]
-        return Ends(self._state.tree(after), status.ravel()[:n], n_steps.ravel()[:n])
+        return FinalStates(self._state.tree(after), status.ravel()[:n], n_steps.ravel()[:n])
 
-    def _advance(self, table: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
+    def _advance(self, table: np.ndarray, total: int, stride: int, threads: int, keep_alive: Any) -> None:
         """Do ``total`` steps of all blocks, over threads.
 
-        ``table`` has a ``BLOCK`` for each; ``kept`` are the arrays at its addresses, which are kept alive.
+        ``table`` has a ``BLOCK`` for each; ``keep_alive`` are the arrays at its addresses, which are kept alive.
         """
         if not total:
             return
@@ -151,12 +151,14 @@ class Lanes:
         queue = _Queue(table, 2 * workers)
 
         def work() -> None:
-            pace = Pace(self._known)
+            pace = CallSize(self._known)
 
             def call(blocks: np.ndarray, done: int) -> None:
                 n, to_next_row = min(pace.amount, total - done), stride - done % stride
                 pace.begin()
-                self._program.call(blocks.ctypes.data, len(blocks), n, stride, to_next_row, kept=(blocks, kept))
+                self._program.call(
+                    blocks.ctypes.data, len(blocks), n, stride, to_next_row, keep_alive=(blocks, keep_alive)
+                )
                 pace.end(int(blocks["steps"].sum()))
 
             def finish(block: np.ndarray) -> None:

@@ -33,10 +33,10 @@ def _matrices(em: Emitter, x: Value) -> Iterator[list[list[Entry]]]:
 
 def _gathered(parts: list[list], eqn: Any) -> list[Value]:
     """Pack nested lists, matrix by matrix, into the outputs of an equation."""
-    found: list[Value] = []
+    results: list[Value] = []
     for k, var in enumerate(eqn.outvars):
-        found.append(pack([x for part in parts for x in _flat(part[k])], var.aval.shape))
-    return found
+        results.append(pack([x for part in parts for x in _flat(part[k])], var.aval.shape))
+    return results
 
 
 def _flat(rows: list) -> Iterator[Entry]:
@@ -52,11 +52,11 @@ def _each(em: Emitter, eqn: Any, xs: list[Value], write: Callable[..., list[Memo
     arrays = [em.memory(x, kind_of(var.aval)) for x, var in zip(xs, eqn.invars, strict=True)]
     if all(len(x.shape) == 2 for x in xs):
         return list(write(*arrays))
-    found = [em.place(var.aval) for var in eqn.outvars]
+    results = [em.place(var.aval) for var in eqn.outvars]
     for i in range(math.prod(xs[0].shape[:-2])):
-        for whole, one in zip(found, write(*(part(em, x, i, x.shape[-2:]) for x in arrays)), strict=True):
-            em.copy(part(em, whole, i, one.shape), one)
-    return list(found)
+        for stack, one in zip(results, write(*(part(em, x, i, x.shape[-2:]) for x in arrays)), strict=True):
+            em.copy(part(em, stack, i, one.shape), one)
+    return list(results)
 
 
 def _lu(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -108,10 +108,10 @@ def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Permutation of rows that a sequence of exchanges makes."""
     if eqn.params["permutation_size"] > LARGEST:
         rows = em.memory(xs[0], kind_of(eqn.invars[0].aval))
-        found, n = em.place(eqn.outvars[0].aval), eqn.params["permutation_size"]
+        permutations, n = em.place(eqn.outvars[0].aval), eqn.params["permutation_size"]
         for i in range(math.prod(rows.shape[:-1])):
-            em.copy(part(em, found, i, (n,)), in_memory.permutation(em, part(em, rows, i, rows.shape[-1:]), n))
-        return [found]
+            em.copy(part(em, permutations, i, (n,)), in_memory.permutation(em, part(em, rows, i, rows.shape[-1:]), n))
+        return [permutations]
     pivots, n = em.entries(xs[0]), eqn.params["permutation_size"]
     kind, out = kind_of(eqn.invars[0].aval), []
     for row in pivots.reshape(-1, pivots.shape[-1]).tolist():
@@ -205,10 +205,10 @@ def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 def _sorted_in_memory(em: Emitter, eqn: Any, xs: list[Value], in_order: Callable) -> list[Value]:
     """The same sort in loops, along any axis."""
-    axis, found = eqn.params["dimension"], []
+    axis, results = eqn.params["dimension"], []
     for x, var in zip(xs, eqn.invars, strict=True):
-        found.append(em.place(var.aval))
-        em.copy(found[-1], x)
+        results.append(em.place(var.aval))
+        em.copy(results[-1], x)
     shape = xs[0].shape
     length, stride = shape[axis], math.prod(shape[axis + 1 :])
     begins = np.delete(np.arange(math.prod(shape)).reshape(shape), range(1, length), axis=axis).ravel()
@@ -224,8 +224,8 @@ def _sorted_in_memory(em: Emitter, eqn: Any, xs: list[Value], in_order: Callable
                 place = em.integer("add", "i64", em.integer("mul", "i64", i, 2), parity)
                 here = em.integer("add", "i64", begin, em.integer("mul", "i64", place, stride))
                 there = em.integer("add", "i64", here, stride)
-                pairs = in_order(*([em.load(x, at) for x in found] for at in (here, there)))
-                for x, (first, second) in zip(found, pairs, strict=True):
+                pairs = in_order(*([em.load(x, at) for x in results] for at in (here, there)))
+                for x, (first, second) in zip(results, pairs, strict=True):
                     em.store(first, x, here)
                     em.store(second, x, there)
 
@@ -234,7 +234,7 @@ def _sorted_in_memory(em: Emitter, eqn: Any, xs: list[Value], in_order: Callable
         em.for_each(length, sweep)
 
     em.for_each(len(begins), line)
-    return list(found)
+    return list(results)
 
 
 def _after(em: Emitter, keys: list[tuple[Entry, Entry, str]]) -> Entry:

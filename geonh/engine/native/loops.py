@@ -80,12 +80,12 @@ class Carried:
         self.em = em
         self.wide = em.lanes > 1
         self.slots = [
-            _Slot(aval, value if same else self._begun(aval, value), same)
+            _Slot(aval, value if same else self._initial(aval, value), same)
             for aval, value, same in zip(avals, first, fixed, strict=True)
         ]
         self.before = self.last = em.function.block
 
-    def _begun(self, aval: Any, value: Value) -> list[str] | Memory:
+    def _initial(self, aval: Any, value: Value) -> list[str] | Memory:
         """Texts of the initial entries, or a buffer with them."""
         em, kind = self.em, kind_of(aval)
         if not in_memory(em, aval.size):
@@ -186,11 +186,11 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     avals = [var.aval for var in body.jaxpr.outvars]
     carried = Carried(em, avals, first, _changing(body.jaxpr, m, len(first)))
     apart = cond.out_avals[0].shape != ()  # batched loops, each with its own condition
-    on, kept = _of_many(cond.out_avals[0], avals) if apart else (None, None)
+    on, kept = _batched_while(cond.out_avals[0], avals) if apart else (None, None)
 
     def going(values: list[Value]) -> Any:
-        found = em.closed(cond, [*xs[:n], *values])
-        return em.entries((em.closed(on, found) if apart else found)[0]).item()
+        condition = em.closed(cond, [*xs[:n], *values])
+        return em.entries((em.closed(on, condition) if apart else condition)[0]).item()
 
     def advance(values: list[Value]) -> Sequence[Value]:
         new = em.closed(body, [*xs[n : n + m], *values])
@@ -199,16 +199,16 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     return repeat(em, carried, going, advance, together=False)
 
 
-def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
+def _batched_while(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
     """Jaxprs for batched loops: whether any continues, and the carry with finished loops masked."""
 
-    def kept(going: Any, *values: Any) -> list[Any]:
+    def masked(going: Any, *values: Any) -> list[Any]:
         pairs = zip(values[: len(avals)], values[len(avals) :], strict=True)
         return [lax.select(lax.broadcast_in_dim(going, new.shape, range(going.ndim)), new, old) for new, old in pairs]
 
     with float64():
         on = jax.make_jaxpr(lambda going: lax.reduce_or(going, range(going.ndim)))(condition)
-        return on, jax.make_jaxpr(kept)(condition, *avals, *avals)
+        return on, jax.make_jaxpr(masked)(condition, *avals, *avals)
 
 
 class Stacked(NamedTuple):
@@ -230,11 +230,11 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         return out[:m], out[m:]
 
     rows = Stacked(xs[n + m :], [var.aval for var in eqn.invars[n + m :]])
-    carried, found = passes(em, eqn, body, xs[n : n + m], rows, [var.aval for var in eqn.outvars[m:]])
-    return [*carried, *found]
+    carried, stacked = scan_loop(em, eqn, body, xs[n : n + m], rows, [var.aval for var in eqn.outvars[m:]])
+    return [*carried, *stacked]
 
 
-def passes(
+def scan_loop(
     em: Emitter,
     eqn: Any,
     body: Body,
@@ -256,7 +256,7 @@ def passes(
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     counters = _counters(jaxpr, n, first[:m])
     tables = [em.memory(x, kind_of(aval)) for x, aval in zip(*rows, strict=True)]
-    found = [em.place(aval) for aval in results]
+    stacked = [em.place(aval) for aval in results]
     fixed = [same or i in counters for i, same in enumerate(_changing(jaxpr, n, m))] + [False] * len(more)
     carried = Carried(em, [*(var.aval for var in jaxpr.outvars[:m]), *more], first, fixed)
     function = em.function
@@ -275,7 +275,7 @@ def passes(
         for c, step in counters.items():
             now[c] = _counted(em, first[c], i, step, kind_of(jaxpr.outvars[c].aval))
         new, out = body(now, here)
-        for place, aval, value in zip(found, results, out, strict=True):
+        for place, aval, value in zip(stacked, results, out, strict=True):
             em.copy(part(em, place, k, aval.shape[1:]), value)
         em.line(f"{following} = add nuw nsw i64 {i}, 1")
         return new
@@ -284,22 +284,22 @@ def passes(
     function.lines[phi] = f"{i} = phi i64 [0, %{carried.before}], [{following}, %{carried.last}]"
     for c, step in counters.items():
         values[c] = _counted(em, first[c], length, step, kind_of(jaxpr.outvars[c].aval))
-    return values, list(found)
+    return values, list(stacked)
 
 
 def _unrolled(
     em: Emitter, eqn: Any, body: Body, carry: Sequence[Value], rows: Stacked, results: Sequence[Any]
 ) -> tuple[list[Value], list[Value]]:
     arrays = [em.entries(x) for x in rows.values]
-    found: list[list[np.ndarray]] = []
+    turns: list[list[np.ndarray]] = []
     order = range(eqn.params["length"])
     for i in reversed(order) if eqn.params["reverse"] else order:
         carry, out = body(carry, [x[i] if x.ndim > 1 else pack([x[i]], ()) for x in arrays])
-        found.append([em.entries(x) for x in out])
+        turns.append([em.entries(x) for x in out])
     if eqn.params["reverse"]:
-        found.reverse()
+        turns.reverse()
     stacked: list[Value] = [
-        pack([x for row in found for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(results)
+        pack([x for row in turns for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(results)
     ]
     return list(carry), stacked
 
@@ -316,13 +316,13 @@ def _side_by_side(em: Emitter, length: int, body: Body, rows: Stacked, results: 
         for column, aval in zip(columns, rows.avals, strict=True):
             entries = [em.from_lanes(x + x[-1:] * (lanes - length), kind_of(aval)) for x in column]
             here.append(pack(entries, aval.shape[1:]))
-        found: list[Value] = []
+        updated: list[Value] = []
         for value, aval in zip(body([], here)[1], results, strict=True):
             vector = em.type(kind_of(aval), True)
             wide = [em.operand(x, kind_of(aval), True) for x in em.entries(value).ravel().tolist()]
             entries = [em.emit(f"extractelement {vector} {x}, i64 {i}") for i in range(length) for x in wide]
-            found.append(pack(entries, aval.shape))
-    return found
+            updated.append(pack(entries, aval.shape))
+    return updated
 
 
 def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = None) -> Memory:
@@ -334,21 +334,21 @@ def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = 
 
 def _counters(jaxpr: Any, n_consts: int, first: Sequence[Value]) -> dict[int, int]:
     """Carried integers with a known increment in every iteration: computed from the loop counter."""
-    made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive.name == "add"}
-    found = {}
+    sums = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive.name == "add"}
+    steps = {}
     for c, value in enumerate(first):
-        eqn = made.get(jaxpr.outvars[c]) if not hasattr(jaxpr.outvars[c], "val") else None
+        eqn = sums.get(jaxpr.outvars[c]) if not hasattr(jaxpr.outvars[c], "val") else None
         if eqn is None or isinstance(value, Memory) or value.ndim or kind_of(eqn.outvars[0].aval) not in ("i32", "i64"):
             continue
         literals = [v.val for v in eqn.invars if hasattr(v, "val")]
         if len(literals) == 1 and jaxpr.invars[n_consts + c] in [v for v in eqn.invars if not hasattr(v, "val")]:
-            found[c] = int(literals[0])
-    return found
+            steps[c] = int(literals[0])
+    return steps
 
 
 def _counted(em: Emitter, first: Value, i: Entry, step: int, kind: str) -> np.ndarray:
-    passes = em.integer("mul", kind, em.convert(i, "i64", kind), step)
-    return pack([em.integer("add", kind, em.entries(first).item(), passes)], ())
+    advanced = em.integer("mul", kind, em.convert(i, "i64", kind), step)
+    return pack([em.integer("add", kind, em.entries(first).item(), advanced)], ())
 
 
 RULES.update({"while": _while, "scan": _scan})

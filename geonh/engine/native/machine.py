@@ -36,15 +36,15 @@ except ImportError:  # the caller falls back
 
 OPTIMISED = 5000
 """Number of instructions above which a program gets a light pass pipeline instead of LLVM's level 1."""
-WORTH = 3e-5
+COMPILE_SECONDS = 3e-5
 """Run time in seconds, for each instruction, before a program is optimized, which takes about as long."""
 LARGE = 40_000
 """Number of instructions of a program at which the time for each doubles."""
 CALLS = 10**6
 """Product of instructions and calls in a function above which register allocation is fast instead of thorough."""
-KEPT = 64
+KEPT_PROGRAMS = 64
 """Number of unreferenced programs that are kept."""
-LOADED = 500
+KEPT_CODES = 500
 """Number of programs loaded by one linker, which keeps some 8 kB for each even when it is freed."""
 
 
@@ -117,10 +117,10 @@ class Code:
         self._addresses: list[int] = []  # a thread may be running at any of them
         self._lock = threading.Lock()
         self._used, n = 0.0, text.count("\n")
-        self._worth = WORTH * n * (1 + n / LARGE)
-        found = cache.read(cache_key(text, quick=False))
-        self._text = None if found else zlib.compress(text.encode(), 1)
-        self._load(found or _object(text, quick=True))
+        self._worth = COMPILE_SECONDS * n * (1 + n / LARGE)
+        cached = cache.read(cache_key(text, quick=False))
+        self._text = None if cached else zlib.compress(text.encode(), 1)
+        self._load(cached or _object(text, quick=True))
 
     def _load(self, code: bytes) -> None:
         """Load an object file into memory."""
@@ -129,7 +129,7 @@ class Code:
         for function in self._functions:
             address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
             library.import_symbol(PREFIX + function, address)
-        loaded = library.link(_linker(number // LOADED), f"program{number}")
+        loaded = library.link(_linker(number // KEPT_CODES), f"program{number}")
         finalizer = weakref.finalize(self, loaded.close)  # keeps the linker alive
         finalizer.atexit = False  # the process frees it anyway
         self._addresses.append(loaded[self._name])  # last: an interrupt before it discards unused code only
@@ -169,8 +169,8 @@ def _linker(_: int) -> Any:
 def _object(text: str, *, quick: bool) -> bytes:
     """Compile a text to an object file, or read it from the cache."""
     key = cache_key(text, quick)
-    found = cache.read(key)
-    if found is None:
+    code = cache.read(key)
+    if code is None:
         name, features = cpu()
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=name, features=features, opt=_effort(text, quick), reloc="pic", codemodel="small", jit=True
@@ -179,9 +179,9 @@ def _object(text: str, *, quick: bool) -> bytes:
         with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
             module.verify()  # an error here is a defect of this package; later it would end the process
             _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
-            found = machine.emit_object(module)
-        cache.write(key, found)
-    return found
+            code = machine.emit_object(module)
+        cache.write(key, code)
+    return code
 
 
 @functools.cache
@@ -243,7 +243,7 @@ def compiled(text: str, name: str, functions: tuple[str, ...]) -> Code:
         code = _alive.setdefault(key, code)
         _recent[key] = code
         _recent.move_to_end(key)
-        while len(_recent) > KEPT:
+        while len(_recent) > KEPT_PROGRAMS:
             _recent.popitem(last=False)
     return code
 

@@ -145,11 +145,11 @@ def mapping(function: Any, n_params: int, *, fma: bool) -> Emitter:
     avals = [var.aval for var in function.jaxpr.invars]
     params = _values(em, _arrays(em, "%params", avals[:n_params]))
     nodes = _arrays(em, "%state", avals[n_params:])
-    found = _arrays(em, "%found", function.out_avals)
+    results = _arrays(em, "%found", function.out_avals)
 
     def body(i: str) -> None:
         here = _values(em, [part(em, x, i) for x in nodes])
-        _store(em, [part(em, x, i) for x in found], em.closed(function, [*params, *here]))
+        _store(em, [part(em, x, i) for x in results], em.closed(function, [*params, *here]))
 
     em.for_each("%n", body)
     em.line("ret i64 %n")
@@ -162,12 +162,12 @@ _MORE = "ptr noalias %status, ptr noalias %done, ptr noalias %rows"
 
 
 def _arrays(em: Emitter, table: str, avals: Sequence[Any], wide: Sequence[bool] | None = None) -> list[Memory]:
-    found = []
+    arrays = []
     for i, (aval, differs) in enumerate(zip(avals, wide or [False] * len(avals), strict=True)):
         place = em.emit(f"getelementptr inbounds ptr, ptr {table}, i64 {i}")
         pointer = em.emit(f"load ptr, ptr {place}, align 8")
-        found.append(Memory(pointer, tuple(aval.shape), kind_of(aval), differs, pointer))
-    return found
+        arrays.append(Memory(pointer, tuple(aval.shape), kind_of(aval), differs, pointer))
+    return arrays
 
 
 def _values(em: Emitter, arrays: Sequence[Memory]) -> list[Value]:

@@ -16,12 +16,12 @@ from geonh.engine.native.values import WIDTH, Entry, Memory
 
 def pieces(n: int) -> list[tuple[int, int]]:
     """Split a row of n numbers into vectors: first index and length of each."""
-    found, at = [], 0
+    pieces, at = [], 0
     for width in (WIDTH, 4, 2, 1):
         while n - at >= width:
-            found.append((at, width))
+            pieces.append((at, width))
             at += width
-    return found
+    return pieces
 
 
 def called(
@@ -36,7 +36,7 @@ def called(
     In it the arrays are ``%a0``, ``%a1``, …, and the results ``%r0``, ``%r1``, …
     """
     full, wide = f"@{name}.{em.lanes}", em.lanes > 1
-    found = [em.buffer(shape, kind) for shape, kind in results]
+    buffers = [em.buffer(shape, kind) for shape, kind in results]
     for i, memory in enumerate(args):
         if memory.wide != wide:
             args[i] = em.buffer(memory.shape, memory.kind)
@@ -45,15 +45,15 @@ def called(
         outer, em.function = em.function, Function()
         write(Rows(em))
         em.line("ret void")
-        parameters = [f"ptr noalias %r{i}" for i in range(len(found))] + [
+        parameters = [f"ptr noalias %r{i}" for i in range(len(buffers))] + [
             f"ptr noalias %a{i}" for i in range(len(args))
         ]
         em.functions[full] = (
             f"define internal void {full}({', '.join(parameters)}) noinline #0 {{\n{em.function.body}\n}}"
         )
         em.function = outer
-    em.line(f"call void {full}({', '.join(f'ptr {memory.pointer}' for memory in [*found, *args])})")
-    return found
+    em.line(f"call void {full}({', '.join(f'ptr {memory.pointer}' for memory in [*buffers, *args])})")
+    return buffers
 
 
 class Rows:

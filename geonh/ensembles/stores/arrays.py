@@ -34,13 +34,13 @@ def create_arrays(folder: Path, fields: Mapping[str, StoredArray]) -> None:
     zarr = zarr_module()
     group = zarr.create_group(folder, zarr_format=3)
     for name, field in fields.items():
-        chunks, whole = _chunks(field)
+        chunks, shard = _chunks(field)
         group.create_array(
             name,
             shape=(field.total, *field.shape),
             dtype=field.dtype,
             chunks=chunks,
-            shards=None if chunks == whole else whole,
+            shards=None if chunks == shard else shard,
             compressors=[zarr.codecs.ZstdCodec(level=1), zarr.codecs.Crc32cCodec()],
             fill_value=field.fill,
             dimension_names=field.dims,
@@ -98,13 +98,17 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
 
 def _layout_fault(about: Mapping[str, Any]) -> str:
     """First difference between valid metadata of an array and those of ``create_arrays``; "" if there is none."""
-    shape, whole, names = about["shape"], about["chunk_grid"]["configuration"]["chunk_shape"], about["dimension_names"]
-    if not shape or not len(shape) == len(whole) == len(names):
-        return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"
+    shape, shard_shape, names = (
+        about["shape"],
+        about["chunk_grid"]["configuration"]["chunk_shape"],
+        about["dimension_names"],
+    )
+    if not shape or not len(shape) == len(shard_shape) == len(names):
+        return f"shape {shape}, shards {shard_shape} and names {names} have not as many axes, or none"
     kind = np.dtype(about["data_type"])
-    chunks, shard = _chunks(StoredArray(tuple(shape[1:]), kind.name, (), {}, whole[0], shape[0], None))
-    if shard != tuple(whole):
-        return f"its shards are of shape {whole}, not {list(shard)}"
+    chunks, shard = _chunks(StoredArray(tuple(shape[1:]), kind.name, (), {}, shard_shape[0], shape[0], None))
+    if shard != tuple(shard_shape):
+        return f"its shards are of shape {shard_shape}, not {list(shard)}"
     order: dict[str, Any] = {"configuration": {"endian": ("little",)}} if kind.itemsize > 1 else {}
     plain, sum_ = {"name": ("bytes",), **order}, {"name": ("crc32c",)}
     codecs: list[Any] = [plain, {"name": ("zstd",)}, sum_]

@@ -64,15 +64,15 @@ def remove_leftovers(path: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically."""
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(made, path)
+        os.replace(temporary, path)
     except BaseException:
-        Path(made).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
@@ -88,9 +88,9 @@ def sealed(value: Mapping[str, Any]) -> bytes:
 def unsealed(content: bytes) -> dict[str, Any]:
     """Content of sealed data, or ValueError if the checksum differs."""
     try:
-        found = json.loads(content)
-        if digest_of_text(json.dumps(found["content"], sort_keys=True)) != found["sha256"]:
+        record = json.loads(content)
+        if digest_of_text(json.dumps(record["content"], sort_keys=True)) != record["sha256"]:
             raise ValueError("digest")
-        return found["content"]
+        return record["content"]
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error

@@ -51,7 +51,7 @@ class StoreWarning(UserWarning):
     """A store has missing shards."""
 
 
-def _own_folder(folder: Path) -> Path:
+def _records_folder(folder: Path) -> Path:
     """Create the folder of records and locks of a new store."""
     for part in ("records", "locks"):
         (folder / OWN / part).mkdir(parents=True)
@@ -87,15 +87,17 @@ class Store:
         if not (self._own / "store.json").exists():
             raise StoreError(f"{path} {'is not a store of geonh' if self.path.exists() else 'does not exist'}")
         self._apply_journal()
-        own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
-        for name, digest in {**self.about["metadata"], **own}.items():
+        records = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
+        for name, digest in {**self.about["metadata"], **records}.items():
             if digest_of(self.path / name) != digest:
                 raise StoreError(f"{path} is damaged: {name} is not as it was written")
         with self.damage_on_error():
             texts = {name: json.loads(content_of(self.path / name)) for name in self.about["metadata"]}
             self.entries = check_arrays(texts, self.about["arrays"], self.shards, self.about["shard"])
             described = {name: texts[f"{name}/zarr.json"] for name in self.about["arrays"]}
-            self.fills = {name: (told["data_type"], told.get("fill_value")) for name, told in described.items()}
+            self.fills = {
+                name: (metadata["data_type"], metadata.get("fill_value")) for name, metadata in described.items()
+            }
 
     @classmethod
     def create(
@@ -120,14 +122,14 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             with new_folder(path) as folder:
                 create_arrays(folder, fields)
-                own = _own_folder(folder)
+                records = _records_folder(folder)
                 for name, write in (files or {}).items():
-                    write(own / name)
+                    write(records / name)
                 metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
-                kept = {name: digest_of(own / name) for name in files or {}}
-                made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
-                made |= {"metadata": metadata, "files": kept}
-                write_atomically(own / "store.json", sealed(made))
+                digests = {name: digest_of(records / name) for name in files or {}}
+                description = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
+                description |= {"metadata": metadata, "files": digests}
+                write_atomically(records / "store.json", sealed(description))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         return cls(path)
@@ -139,10 +141,10 @@ class Store:
             for name in self.about["metadata"]:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
-            own = _own_folder(folder)
+            records = _records_folder(folder)
             for file in self._own.iterdir():
                 if file.is_file():
-                    shutil.copyfile(file, own / file.name)
+                    shutil.copyfile(file, records / file.name)
         return Store(path)
 
     def lengthen(self, total: int, shards: int) -> None:
@@ -241,14 +243,14 @@ class Store:
     def record(self, shard: int) -> dict[str, Any] | None:
         """Record of a finished shard, or None."""
         try:
-            found = unsealed(content_of(self._record(shard)))
+            record = unsealed(content_of(self._record(shard)))
         except ValueError:
             return None
-        if misfit(found, self._form_of_record()):
+        if misfit(record, self._form_of_record()):
             return None
         return (
-            found
-            if {self._chunk_file(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]}
+            record
+            if {self._chunk_file(name, record["shard"]) for name in self.about["arrays"]} == {*record["files"]}
             else None
         )
 
@@ -322,11 +324,11 @@ class Store:
         try:
             files = {}
             for name, array in values.items():
-                whole = self.array(name)
-                per = (whole.shards or whole.chunks)[0]
+                array_on_disk = self.array(name)
+                per = (array_on_disk.shards or array_on_disk.chunks)[0]
                 path = self._chunk_file(name, shard)
                 remove_leftovers(self._within(path))
-                whole[shard * per : shard * per + len(array)] = array
+                array_on_disk[shard * per : shard * per + len(array)] = array
                 files[path] = flushed(self.path / path)
             write_atomically(
                 self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts})

@@ -168,7 +168,7 @@ def test_folder_that_cannot_be(monkeypatch, tmp_path):
 
 def test_size_is_bounded(place, monkeypatch):
     monkeypatch.setattr(cache, "LARGEST", 2500)
-    monkeypatch.setattr(cache, "SELDOM", 1)
+    monkeypatch.setattr(cache, "SHRINK_EVERY", 1)
     for i in range(6):
         cache.write(str(i), bytes(1000))
     assert {path.stem for path in place.glob("*.code")} <= {"4", "5"}
@@ -176,9 +176,9 @@ def test_size_is_bounded(place, monkeypatch):
 
 
 def test_what_a_killed_process_leaves_goes_and_what_is_being_written_stays(place, monkeypatch):
-    monkeypatch.setattr(cache, "SELDOM", 1)
+    monkeypatch.setattr(cache, "SHRINK_EVERY", 1)
     cache.write("0", bytes(10))
-    for name, age in (("old.tmp", 2 * cache.ABANDONED), ("new.tmp", 0.0)):
+    for name, age in (("old.tmp", 2 * cache.ABANDONED_SECONDS), ("new.tmp", 0.0)):
         (place / name).write_bytes(bytes(10))
         os.utime(place / name, (time.time() - age,) * 2)
     cache.write("1", bytes(10))

@@ -104,7 +104,7 @@ def test_failure_keeps_the_last_good_state(loop, expected):
 
 def test_pieces_come_between_nodes_too(loop, monkeypatch):
     monkeypatch.setattr(loop, "_known", 4)
-    monkeypatch.setattr(native.drivers, "CALL", 0.0)
+    monkeypatch.setattr(native.drivers, "CALL_SECONDS", 0.0)
     buffer = np.zeros((50, loop.width))
     saved = [(int(state["k"]), n) for state, _, n in loop.pieces(PARAMS, START, 50, 7, buffer)]
     assert saved[-1] == (350, 50)
@@ -114,7 +114,7 @@ def test_pieces_come_between_nodes_too(loop, monkeypatch):
 
 def test_the_pace_grows_by_what_was_done():
     """Many short runs are no reason for a long call."""
-    pace = native.drivers.Pace()
+    pace = native.drivers.CallSize()
     for _ in range(20):
         pace.begin()
         pace.end(3)
@@ -183,7 +183,7 @@ def _resident():
 
 
 def test_a_program_outlives_its_linker(monkeypatch):
-    monkeypatch.setattr(machine, "LOADED", 1)
+    monkeypatch.setattr(machine, "KEPT_CODES", 1)
     made = [native.Map(lambda p, x, k=k: jnp.tan(x) * k, (), np.float64(0)) for k in (2.0, 3.0, 5.0)]
     machine._linker.cache_clear()
     gc.collect()
@@ -282,6 +282,6 @@ def test_many_programs_leave_no_memory_behind():
     for i in range(2000):
         run(0.5 + i)
     gc.collect()
-    assert len(machine._recent) <= machine.KEPT
-    assert _maps() < maps + 5 * machine.KEPT
+    assert len(machine._recent) <= machine.KEPT_PROGRAMS
+    assert _maps() < maps + 5 * machine.KEPT_PROGRAMS
     assert _resident() < held + 40e6

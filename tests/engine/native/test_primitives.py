@@ -10,7 +10,7 @@ from jax import lax
 from native_support import assert_same, check, evaluate, needs_compiler, random
 
 from geonh.engine import native
-from geonh.engine.native import moves
+from geonh.engine.native import products
 from geonh.engine.native.programs import mapping
 
 pytestmark = needs_compiler
@@ -305,7 +305,7 @@ def test_array_functions(name):
 def test_products_in_loops(name, monkeypatch):
     function, x, a = ARRAYS[name], random(0, 3), random(1, 3, 3)
     straight = evaluate(function, x, a)
-    monkeypatch.setattr(moves, "PRODUCTS", 0)
+    monkeypatch.setattr(products, "PRODUCTS", 0)
     jax.tree.map(np.testing.assert_array_equal, evaluate(function, x, a), straight)
 
 

@@ -1,0 +1,141 @@
+r"""Dense output: nodes at any times, by steps of the method itself from the last node before each.
+
+From the node (t_k, g_k, ξ̃_k) the method restarts with the step sh, s ∈ (0, 1]. Its node at t_k + sh has the order of
+the method, and preserves what the method preserves at its nodes, the constraints among it. For methods whose node is a
+velocity this is the step itself, shortened; those that hold an impulse or the next increment begin with their own
+start, which has their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.arguments.validators import as_float64
+from geonh.engine import mapped
+from geonh.groups.base import Point
+from geonh.integrators.base import Problem
+from geonh.integrators.node import ArrayLike, Clock, NodalControls, Result, State
+from geonh.results.nodes import Nodes, node_row
+from geonh.results.record import Record
+
+ROUNDING = 1e-12
+"""Tolerance for times, relative to 1 and their size, below which two are the same."""
+
+
+class Wanted(NamedTuple):
+    """Point of a motion: a saved node, and the numbers of whole steps and of a partial step from there.
+
+    Attributes
+    ----------
+    node : Node
+    whole : int
+    part : float
+        In [0, 1).
+    """
+
+    node: Any
+    whole: ArrayLike
+    part: ArrayLike
+
+
+def partial_step(problem: Problem, k: Array, g: Point, xi: Array, s: Array) -> tuple[State, Clock]:
+    """Node k = 1 of the method restarted at (g, ξ), node k of the run, after the fraction s of a step; its clock."""
+    system, method, clock = problem.system, problem.method, problem.clock
+    part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
+    return method.next_node(system, part, method.first_node(system, part, g, xi)), part
+
+
+def controls_of_part(clock: Clock, k: Array, s: Array) -> Any:
+    """Controls of a partial step: nodal values are interpolated linearly."""
+    if clock.controls is None or callable(clock.controls):
+        return clock.controls
+    here, there = clock.control(k), clock.control(k + 1)
+    return jnp.stack([here, (1 - s) * here + s * there])
+
+
+def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
+    """Convert user input to times in the order of a run from ``begin`` to ``end``, shape=[M].
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other input, and for times out of order or outside the span.
+    """
+    times = np.atleast_1d(as_float64(value, name))
+    if times.ndim > 1 or not times.size:
+        raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
+    if np.any(np.sign(end - begin) * np.diff(times) < 0):
+        raise ValueError(f"{name} must {'decrease' if end < begin else 'increase'}, as those of the run do")
+    refuse_outside(times, name, begin, end)
+    return times
+
+
+def refuse_outside(times: np.ndarray, name: str, begin: float, end: float) -> None:
+    """Raise ValueError for times, shape=[M], that are not between ``begin`` and ``end``."""
+    low, high = sorted((begin, end))
+    if np.any((times < low - ROUNDING * (1 + abs(low))) | (times > high + ROUNDING * (1 + abs(high)))):
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {times.min():g} to {times.max():g}")
+
+
+def end_of(run: Record) -> float:
+    """Last time of a run: of the event at which it stopped, or of its last node."""
+    if run.status is Result.EVENT and run.crossings is not None:
+        return run.crossings.t[-1]
+    return run.t[-1]
+
+
+def evaluated(run: Record, times: np.ndarray) -> Nodes:
+    """Nodes of a run at the given times, which lie in its span, shape=[M].
+
+    Raises
+    ------
+    ValueError
+        If a step from a node fails.
+    """
+    dt, last = run.dt, len(run) - 1
+    number = (times - run.t0) / dt  # of steps
+    number = np.where(np.abs(number - np.round(number)) <= ROUNDING * (1 + np.abs(number)), np.round(number), number)
+    at = np.clip(np.searchsorted(run.k, number, side="right") - 1, 0, last)
+    whole, part = np.divmod(number - run.k[at], 1.0)
+    nodes = jax.tree.map(lambda a: a[at], run.points)
+    rows, status = mapped(_at, run.problem, Wanted(nodes, whole.astype(np.int64), part))
+    if status.any():
+        i = int(np.flatnonzero(status)[0])
+        raise ValueError(f"no solution at t = {times[i]:g}: {Result(int(status[i])).message}")
+    found = Nodes.of_rows(rows, run.p_plus.shape[1])
+    return found._replace(k=run.k[at] + whole.astype(np.int64), t=times)
+
+
+def _at(problem: Problem, wanted: Wanted) -> tuple[Array, Array]:
+    """Row of the wanted node, and the status of the steps to it."""
+    system, method, clock = problem.system, problem.method, problem.clock
+    k, g, p_plus, p_minus, _ = wanted.node
+    t, p = clock.time(k), (p_plus + p_minus) / 2
+    controls = clock.controls
+    if controls is not None and not callable(controls):
+        controls = NodalControls(jnp.asarray(controls), -k)
+    begin = Clock(t, clock.dt, controls)
+    state = method.first_node(system, begin, g, system.velocity(system.at(g, t), p))._replace(p_plus=p, p_minus=p)
+
+    def ahead(carry: tuple) -> tuple:
+        return method.next_node(system, begin, carry[0]), carry[1] - 1
+
+    state, _ = lax.while_loop(lambda carry: (carry[1] > 0) & (carry[0].status == 0), ahead, (state, wanted.whole))
+
+    def further() -> tuple[Array, Array]:
+        xi = system.velocity(system.at(state.g, begin.time(state.k)), (state.p_plus + state.p_minus) / 2)
+        new, _ = partial_step(problem._replace(clock=begin), state.k, state.g, xi, wanted.part)
+        return _row(problem, new), jnp.where(state.status == 0, new.status, state.status)
+
+    return lax.cond(wanted.part > 0, further, lambda: (_row(problem, state), state.status))
+
+
+def _row(problem: Problem, state: State) -> Array:
+    """Row of a node with the average momentum for both of its momenta: its impulse is that of a partial step."""
+    p = (state.p_plus + state.p_minus) / 2
+    return node_row(problem, state._replace(p_plus=p, p_minus=p))

@@ -1,0 +1,46 @@
+"""Arguments that a function has not are refused with what to write instead."""
+
+import inspect
+
+import pytest
+
+import geonh as gn
+from geonh.arguments.signatures import RUNS, judged
+from geonh.ensembles import Sweep
+
+RUN = {"xi0": [0.8, -0.5, 0.0], "dt": 0.01, "n_steps": 3}
+CALLS = {
+    "solve": (gn.solve, {}),
+    "integrate": (gn.integrate, {}),
+    "solve_ensemble": (gn.solve_ensemble, {}),
+    "Sweep.of": (Sweep.of, {}),
+    "stream": (gn.stream, {"store": "unused"}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_run_says_what_to_write_for_an_argument_that_it_has_not(name):
+    run, more = CALLS[name]
+    names = inspect.signature(run).parameters
+    for words in RUNS:
+        for word in set(words.split()) - set(names):
+            with pytest.raises(TypeError, match=rf"^{name}\(\) has no argument '{word}'[:;] \S+") as refused:
+                run(gn.systems.chaplygin_sleigh(), **RUN, **more, **{word: 1})
+            told = str(refused.value).partition("write ")[2].removesuffix("=")
+            assert not told or told in names
+    with pytest.raises(TypeError, match=r"no argument 'save_evry'; did you mean save_every\?"):
+        run(gn.systems.chaplygin_sleigh(), **RUN, **more, save_evry=1)
+    with pytest.raises(TypeError, match=rf"^{name}\(\) takes system, method by position; the others by name: xi0=…"):
+        run(gn.systems.chaplygin_sleigh(), "rk4", RUN["xi0"], **more)
+
+
+def test_what_python_accepts_is_accepted():
+    @judged
+    def many(a, *others, b: int = 1, **options):
+        return a, others, b, options
+
+    assert many(1, 2, 3, c=4) == (1, (2, 3), 1, {"c": 4})
+    with pytest.raises(TypeError, match=r"^chaplygin_sleigh\(\) has no argument 'mass'; it has m, I, a$"):
+        gn.systems.chaplygin_sleigh(mass=1.0)
+    with pytest.raises(TypeError, match=r"resume\(\) has no argument 'n_step': write n_steps="):
+        gn.resume("unused.nc", n_step=3)
