@@ -21,6 +21,7 @@ try:
     from geonh.arguments.precision import float64
     from geonh.geometry.distribution import AffineDistribution, Distribution
     from geonh.geometry.field import time_dependent
+    from geonh.integrators.adaptive import Adaptive
     from geonh.integrators.composition import compose
     from geonh.integrators.gni import GNI
     from geonh.integrators.registry import methods
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GNI",
     "RKMK",
+    "Adaptive",
     "AffineDistribution",
     "Distribution",
     "Ensemble",
