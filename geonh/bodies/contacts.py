@@ -43,7 +43,8 @@ class Wheel:
     centre : array_like, shape=[3]
         Its centre in the link's frame, m.
     grips : bool
-        True if it does not slide sideways; of several wheels on one axle only one may, else the rows are redundant.
+        True if it does not slide sideways. Of several wheels on one axle one is enough; the rows of the others are
+        redundant.
     name : str
         Its name; that of the link when left out.
 

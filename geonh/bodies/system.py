@@ -65,6 +65,15 @@ class _Lagrangian:
 
 
 @dataclass(frozen=True)
+class _MassMatrix:
+    tree: Tree
+    reduced: bool
+
+    def __call__(self, x: Any, parameters: Any) -> Array:
+        return motion.mass_matrix(self.tree, x, parameters, self.reduced)
+
+
+@dataclass(frozen=True)
 class _Forces:
     """Dampers, motors, and the user's forces."""
 
@@ -101,6 +110,7 @@ def tree(
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
     draw: Callable | None = None,
+    rank: int | tuple[int, int] | None = None,
     name: str = "tree of bodies",
 ) -> TreeSystem:
     """System of rigid bodies that joints connect in a tree.
@@ -127,6 +137,8 @@ def tree(
         As for ``System``.
     draw : callable, optional
         As for ``System``; by default the shapes of the links, or rods between joints where a tree has none.
+    rank : int or (int, int), optional
+        As for ``System``; found at random configurations where no contact is held on the plane, as on a planar root.
     name : str
         Name in tables and files.
 
@@ -178,10 +190,12 @@ def tree(
         touching,
         reduced,
         lagrangian=_Lagrangian(plan, reduced),
+        metric=_MassMatrix(plan, reduced),
         distribution=Distribution(forms=VelocityForms(Rows(plan, touching, reduced), plan.dim)) if touching else None,
         holonomic=Heights(plan, held) if held else None,
         forces=_Forces(plan, forces, takes) if pushed else None,
         parameters={**given, **(parameters or {})},
+        rank=_independent(plan, touching, reduced, given) if touching and not held and rank is None else rank,
         base=("shape" if plan.dim > plan.free[0].dim else "point") if reduced else "group",
         first_integrals=first_integrals,
         draw=draw,
@@ -227,6 +241,15 @@ def _lifting(plan: Tree, contacts: tuple[Contact, ...], parameters: Any) -> tupl
     heights = np.array([Heights(plan, contacts)(g, parameters) for g in _samples(plan)])
     spread = np.ptp(heights, axis=0)
     return tuple(c for c, size in zip(contacts, spread, strict=True) if size > 1e-9 * (1 + np.abs(heights).max()))
+
+
+def _independent(plan: Tree, contacts: tuple[Contact, ...], reduced: bool, parameters: Any) -> int:
+    """Number of independent rows of the contacts at random configurations."""
+    rows, draws, every = Rows(plan, contacts, reduced), np.random.default_rng(6), np.eye(plan.dim)
+    scalar = sum(joint.dim == 1 for joint in plan.free)
+    at: list[Any] = [draws.uniform(-1, 1, scalar) for _ in range(3)] if reduced else _samples(plan)
+    found = [np.array(rows(x, every, parameters)) for x in at]  # type: ignore[arg-type]
+    return max(int(np.linalg.matrix_rank(matrix, tol=1e-9)) for matrix in found)
 
 
 def _check_inertias(plan: Tree, parameters: Any) -> None:

@@ -44,6 +44,16 @@ def test_a_cart_is_that_of_planar_bodies():
     np.testing.assert_allclose(one.g_vector, two.g_vector, atol=1e-12)
 
 
+def test_redundant_rows_of_wheels_are_known():
+    one = cart()
+    both = bodies.tree(one.tree.links, contacts=[Wheel("left", RADIUS), Wheel("right", RADIUS)])
+    g0, xi0 = bodies.start(both, velocities={"base": [0.7, 0.4, 0.0]})
+    how = {"g0": g0, "xi0": xi0, "dt": 0.01, "n_steps": 50}
+    run = gn.solve(both, "rkmk4", **how)  # without a warning: the rank is declared
+    np.testing.assert_allclose(run.xi, gn.solve(one, "rkmk4", **how).xi, atol=1e-13)
+    assert run.multipliers.shape[-1] == 4
+
+
 def test_a_driven_cart_does_not_slip():
     system = cart()
     g0, xi0 = bodies.start(system, velocities={"base": [0.7, 0.4, 0.0]})

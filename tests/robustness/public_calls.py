@@ -578,6 +578,7 @@ CALLS = {
         "parameters": None,
         "first_integrals": None,
         "draw": None,
+        "rank": None,
         "name": "arm",
     },
     # --- rolling
