@@ -1,4 +1,4 @@
-r"""Redundant constraints: rows that depend on others everywhere along a motion (mathematics.md §21).
+r"""Redundant constraints: rows that depend on others everywhere along a motion.
 
 A cart on four wheels has four forms of which two are independent, Bricard's mechanism six closure conditions with five
 independent derivatives. The velocities that satisfy the rows, and so the projectors and the motion, are those of any
