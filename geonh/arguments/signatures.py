@@ -134,7 +134,12 @@ RUNS = {
 
 
 def argument_type(kind: type) -> type:
-    """Decorator for a class that signatures name: arguments are checked to be its instances."""
+    """Decorator for a class that signatures name, which no other may be called: arguments are checked to be its
+    instances.
+    """
+    other = _CLASSES.setdefault(kind.__name__, kind)
+    if other.__module__ != kind.__module__:
+        raise TypeError(f"{kind.__name__} is the name of a class of {other.__module__} already, by which it is checked")
     _CLASSES[kind.__name__] = kind
     return kind
 

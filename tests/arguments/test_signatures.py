@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import geonh as gn
-from geonh.arguments.signatures import RUNS, judged
+from geonh.arguments.signatures import RUNS, argument_type, judged
 from geonh.ensembles import Sweep
 
 RUN = {"xi0": [0.8, -0.5, 0.0], "dt": 0.01, "n_steps": 3}
@@ -44,3 +44,12 @@ def test_what_python_accepts_is_accepted():
         gn.systems.chaplygin_sleigh(mass=1.0)
     with pytest.raises(TypeError, match=r"resume\(\) has no argument 'n_step': write n_steps="):
         gn.resume("unused.nc", n_step=3)
+
+
+def test_a_class_is_checked_by_its_name_beside_others_of_that_name():
+    import geonh.bodies  # has a Wheel of its own
+
+    assert geonh.bodies.Wheel is not gn.rolling.Wheel
+    assert gn.rolling.planar_body(1.0, 0.2, [gn.rolling.knife_edge()]).wheels
+    with pytest.raises(TypeError, match=r"System is the name of a class of geonh\.mechanics\.system"):
+        argument_type(type("System", (), {}))
