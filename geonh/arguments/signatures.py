@@ -92,7 +92,7 @@ def surplus_refused(function: Callable) -> Callable[[tuple, Mapping[str, Any]], 
 
 
 def _advice(name: str, names: list[str]) -> str:
-    """What to write in place of an argument that a function has not."""
+    """Advice on an argument that a function has not."""
     if "n_steps" in names:
         for words, advice in RUNS.items():
             if name in words.split() and (advice in names or " " in advice):
@@ -102,7 +102,9 @@ def _advice(name: str, names: list[str]) -> str:
 
 
 RUNS = {
-    "h step stepsize step_size timestep time_step delta_t max_step first_step": "dt",
+    "h step stepsize step_size timestep time_step delta_t first_step": "dt",
+    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",
     "u control": "controls",
@@ -123,7 +125,9 @@ RUNS = {
     "observables": "observables are computed from the nodes when they are read, such as run.energy",
     "statistics members seed project combine most_events": "this is an argument of solve_ensemble and Sweep.of",
     "rtol atol tol": "tolerance",
-    "rtol atol tol tolerance": "steps are of length dt; a smaller dt or a method of higher order is more accurate",
+    "rtol atol tol tolerance": (
+        "steps are of length dt; a smaller dt or a method of higher order is more accurate, and solve has tolerance="
+    ),
     "t_span tspan t1 tf t_final T": "t_end",
     "saveat": "t_eval",
     "t_span tspan t_end t1 tf t_final T duration t_eval saveat": (
@@ -134,17 +138,12 @@ RUNS = {
 
 
 def argument_type(kind: type) -> type:
-    """Decorator for a class that signatures name, which no other may be called: arguments are checked to be its
-    instances.
-    """
-    other = _CLASSES.setdefault(kind.__name__, kind)
-    if other.__module__ != kind.__module__:
-        raise TypeError(f"{kind.__name__} is the name of a class of {other.__module__} already, by which it is checked")
-    _CLASSES[kind.__name__] = kind
+    """Decorator for a class that signatures name: arguments are checked to be instances of one of that name."""
+    _CLASSES[kind.__name__] = (*_CLASSES.get(kind.__name__, ()), kind)
     return kind
 
 
-_CLASSES: dict[str, type] = {}
+_CLASSES: dict[str, tuple[type, ...]] = {}
 
 
 def judge_of(annotation: str, judges: Mapping[str, Callable] | None = None) -> Callable[[Any, str], Any] | None:
@@ -230,6 +229,7 @@ OBJECTS: dict[str, Callable[[Any, str], None]] = {
     "State": _instance("State", "a State of geonh.integrators"),
     "LieGroup": _instance("LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("Support", "a support such as geonh.rolling.ball(1.0)"),
+    "TreeSystem": _instance("TreeSystem", "a system of geonh.bodies.tree or from_file"),
     "PlanarBody": _instance("PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("PeriodicOrbit", "one that periodic_orbit found"),
     "Callable": _function,

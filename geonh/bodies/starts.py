@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -45,10 +44,6 @@ def start(
     ------
     TypeError, ValueError
         For an unknown joint or another shape, and where contacts cannot be closed.
-
-    Examples
-    --------
-    >>> g0, xi0 = start(robot, {"elbow": 0.3}, {"base": [0.2, 0.5, 0.0]})  # doctest: +SKIP
     """
     tree = system.tree
     for name in [*(positions or {}), *(velocities or {})]:
@@ -95,21 +90,22 @@ def _closed(system: TreeSystem, g: Any) -> Any:
     if system.holonomic is None:
         return g
     for _ in range(30):
-        height, step, moved = computed(_step, system, g)
+        height, G = computed(_heights, system, g)
         if np.abs(height).max() <= CLOSED:
             return jax.tree.map(np.asarray, g)
-        if not np.all(np.isfinite(step)):
+        if not np.all(np.isfinite(G)):
             break
-        g = moved
-    raise ValueError(
-        f"positions: the contacts do not come to the plane from there, heights {np.asarray(height)} m remain"
-    )
+        g = computed(_moved, system, (g, -np.linalg.lstsq(G, height, rcond=1e-12)[0]))
+    raise ValueError(f"positions: the contacts do not come to the plane from there, heights {height} m remain")
 
 
-def _step(system: TreeSystem, g: Any) -> tuple[Array, Array, Any]:
-    """Heights, and the smallest displacement that would close them to first order."""
+def _heights(system: TreeSystem, g: Any) -> tuple[Array, Array]:
+    """Heights of the contacts, and their derivative along the velocities."""
     x = system.at(g, 0.0)
-    height, k = system.holonomic_residual(x), system.holonomic_residual(x).shape[0]
-    G = system.rows(x)[:k]
-    step = -jnp.linalg.pinv(G) @ height
-    return height, step, system.group.compose(g, system.group.exp(step))
+    height = system.holonomic_residual(x)
+    return height, system.rows(x)[: height.shape[0]]
+
+
+def _moved(system: TreeSystem, node: tuple) -> Any:
+    g, step = node
+    return system.group.compose(g, system.group.exp(step))

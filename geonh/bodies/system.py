@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_float64, shortly
 from geonh.bodies import motion
 from geonh.bodies.contacts import Contact, Heights, Rows, resolved
@@ -32,6 +32,7 @@ SMALL = 1e-14
 """inertia about a joint, relative to the greatest of a tree, at or below which it counts as none."""
 
 
+@argument_type
 class TreeSystem(System):
     """System of a tree of bodies; returned by ``tree`` and ``from_file``.
 

@@ -169,8 +169,8 @@ class Integrator(Precise):
         """
 
     def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
-        """True if the step is within the method's stability limits at g0 with xi0, shape=[n]; traceable. Node 0 has
-        the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
+        """True if the method applies at g0 with xi0, shape=[n], and that step, as within its stability region;
+        traceable. Node 0 has the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
         """
         return True
 

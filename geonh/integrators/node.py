@@ -123,7 +123,7 @@ class Result(IntEnum):
                 "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
                 "or metric are not finite, or the tolerance is below rounding, or too large for reversible steps"
             ),
-            Result.END: "reached the end",
+            Result.END: "the next step would pass the end of the run",
         }[self]
 
 

@@ -145,14 +145,10 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
-        step = f"dt = {with_reason(f'{self.dt:g}', a['dt_reason'])}"
-        if self.nodes.t is not None and len(self) > 1 and np.all(np.diff(self.k) == 1):
-            lengths = np.abs(np.diff(self.t))
-            step = f"{self.k[-1] - self.k[0]} steps of {lengths.min():.3g} to {lengths.max():.3g} s"
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
-            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, {step}, "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, {steps_of(self)}, "
             f"{self.status.name.lower()}{spoiled}"
         )
 
@@ -337,6 +333,17 @@ class Trajectory(Record):
         from geonh.viewer import view
 
         return view(self, *others, **options)
+
+
+def steps_of(trajectory: Record, unit: str = "s") -> str:
+    """Description of the steps of a run: their length, or the shortest and the longest."""
+    if trajectory.nodes.t is None:
+        return f"dt = {with_reason(f'{trajectory.dt:g} {unit}', trajectory.attributes['dt_reason'])}"
+    steps = np.diff(trajectory.k)
+    if not len(steps) or np.any(steps == 0):  # times at which the solution is wanted
+        return "steps of variable length"
+    lengths = np.abs(np.diff(trajectory.t)) / steps
+    return f"steps of {lengths.min():.3g} to {lengths.max():.3g} {unit}"
 
 
 def with_reason(method: str, reason: str) -> str:

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import geonh as gn
-from geonh.arguments.signatures import RUNS, argument_type, judged
+from geonh.arguments.signatures import RUNS, judged
 from geonh.ensembles import Sweep
 
 RUN = {"xi0": [0.8, -0.5, 0.0], "dt": 0.01, "n_steps": 3}
@@ -46,10 +46,11 @@ def test_what_python_accepts_is_accepted():
         gn.resume("unused.nc", n_step=3)
 
 
-def test_a_class_is_checked_by_its_name_beside_others_of_that_name():
-    import geonh.bodies  # has a Wheel of its own
+def test_classes_of_one_name_do_not_replace_each_other():
+    """There are wheels of planar bodies, and of systems of bodies."""
+    import geonh.bodies
 
     assert geonh.bodies.Wheel is not gn.rolling.Wheel
-    assert gn.rolling.planar_body(1.0, 0.2, [gn.rolling.knife_edge()]).wheels
-    with pytest.raises(TypeError, match=r"System is the name of a class of geonh\.mechanics\.system"):
-        argument_type(type("System", (), {}))
+    assert gn.systems.two_wheeled_robot().group.dim > 0
+    with pytest.raises(TypeError, match=r"wheels\[0\] must be a Wheel, made by wheel or knife_edge, got 3"):
+        gn.rolling.planar_body(1.0, 1.0, wheels=[3])

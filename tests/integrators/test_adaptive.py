@@ -63,7 +63,8 @@ def test_the_global_error_is_within_the_tolerance(name, method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", gn.systems.catalogue)
 def test_the_global_error_is_within_the_tolerance_on_the_catalogue(name, method):
-    within_the_tolerance(name, (1e-4, 1e-6, 1e-8, 1e-10, 1e-12), method)
+    smallest = () if method == "gauss4" else (1e-12,)  # of order 4, its many steps round to more than 1e-12
+    within_the_tolerance(name, (1e-4, 1e-6, 1e-8, 1e-10, *smallest), method)
 
 
 def solved(method="rkmk5", **options):
@@ -82,7 +83,7 @@ def run(method):
 
 def test_a_run_says_its_steps(run):
     assert "(the default for a tolerance)" in repr(gn.solve(SLEIGH, **START, tolerance=1e-8, t_end=1.0))
-    assert f"{len(run) - 1} steps of " in repr(run)
+    assert f"{len(run)} nodes, t = 0 … 20 s, steps of 0.0" in repr(run)
     assert "np.float64" not in repr(run)
     assert run.t[0] == 0.0
     assert np.all(np.diff(run.t) > 0)
@@ -214,6 +215,10 @@ ORBIT = {"g0": [1.0, 0.0, 0.0], "xi0": [0.0, 0.3, 0.0]}
 OSCILLATOR = gn.systems.contact_oscillator()
 
 
+def time_scale(t, g, xi):
+    return (g @ g + SOFTENING**2) ** 0.75
+
+
 def drift(run):
     """Change of the energy along a line through it, and the largest deviation."""
     error = run.energy - run.energy[0]
@@ -234,17 +239,24 @@ def test_reversible_steps_keep_the_energy_of_a_close_encounter():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gauss4", "midpoint", "lobatto4", "discrete-gradient", "suzuki4"])
-def test_energy_does_not_drift_over_a_long_time(method):
-    entry = gn.systems.catalogue["contact-oscillator"]
-    start = entry.start(OSCILLATOR)
-    run = gn.solve(OSCILLATOR, method, g0=start.g0, xi0=start.xi0, tolerance=10.0, t_end=1e5, save_every=100)
-    slope, error = drift(run)
-    assert error < 1e-2
-    assert slope < 0.3 * error
+def test_the_energy_does_not_drift_over_a_long_time(method):
+    start = gn.systems.catalogue["contact-oscillator"].start(OSCILLATOR)
+    run = gn.solve(OSCILLATOR, method, g0=start.g0, xi0=start.xi0, tolerance=1.0, t_end=1e5, save_every=100)
+    error, tenth = np.abs(run.energy - run.energy[0]), len(run) // 10
+    assert error.max() < 5e-4
+    assert error.max() < 1e-9 or error[-tenth:].max() < 1.5 * error[:tenth].max()
+
+
+@pytest.mark.slow
+def test_the_energy_of_close_encounters_does_not_drift_over_a_long_time():
+    """By the known time scale: rare encounters are too close for the default."""
+    run = gn.solve(PARTICLE, gn.Adaptive(gn.Gauss(2), 0.1, monitor=time_scale), **ORBIT, t_end=1e5, save_every=100)
+    assert run.k[-1] < 3e6
+    assert drift(run)[1] < 3e-4
 
 
 def test_a_monitor_may_be_given():
-    adaptive = gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: (g @ g + SOFTENING**2) ** 0.75)
+    adaptive = gn.Adaptive(gn.Gauss(2), 1e-3, monitor=time_scale)
     run = gn.solve(PARTICLE, adaptive, **ORBIT, t_end=100.0)
     nearest = np.argmin(np.linalg.norm(run.g, axis=1)[:-2])
     assert np.diff(run.t)[nearest] < 0.02 * np.diff(run.t)[:-1].max()

@@ -41,7 +41,7 @@ COMPILE_SECONDS = 3e-5
 LARGE = 40_000
 """Number of instructions of a program at which the time for each doubles."""
 CALLS = 10**6
-"""Product of instructions and calls above which register allocation is fast instead of thorough."""
+"""Product of instructions and calls in a function above which register allocation is fast instead of thorough."""
 KEPT_PROGRAMS = 64
 """Number of unreferenced programs that are kept."""
 KEPT_CODES = 500
@@ -207,7 +207,8 @@ def cache_key(text: str, quick: bool) -> str:
 
 def _effort(text: str, quick: bool) -> int:
     """Code generation level: register allocation over many calls takes LLVM minutes."""
-    return 0 if quick or text.count(f"call double @{PREFIX}") * text.count("\n") >= CALLS else 1
+    functions = text.split("\ndefine ")
+    return 0 if quick or any(f.count(f"call double @{PREFIX}") * f.count("\n") >= CALLS for f in functions) else 1
 
 
 def _optimise(module: Any, machine: Any, lightly: bool) -> None:

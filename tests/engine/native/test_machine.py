@@ -75,6 +75,14 @@ def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypa
         np.testing.assert_array_equal(other, found[0])
 
 
+def test_only_calls_in_a_long_function_make_register_allocation_fast():
+    call, rest = "  %x = call double @geonh_log(double %y)\n", "  %z = fadd double %y, %y\n"
+    long, short = "define void @f() {\n" + rest * 10**5 + "}\n", "define void @g() {\n" + call * 100 + "}\n"
+    assert machine._effort(long + short, quick=False) == 1
+    assert machine._effort(short.replace(rest, "") + long.replace(rest, call, 100), quick=False) == 0
+    assert machine._effort(short, quick=True) == 0
+
+
 def test_code_in_long_use_is_compiled_well(afresh, monkeypatch):
     afresh()
     loop = native.Loop(lambda c, x: (c * x, jnp.int32(0)), lambda c, x: x[None], np.float64(0.5), np.float64(1.0))
