@@ -3,7 +3,7 @@
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
 ``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``, ``rolling``,
-``systems``, ``interop``, ``drawing`` and ``plotting``.
+``bodies``, ``systems``, ``interop``, ``drawing`` and ``plotting``.
 """
 
 import gc
@@ -21,6 +21,7 @@ try:
     from geonh.arguments.precision import float64
     from geonh.geometry.distribution import AffineDistribution, Distribution
     from geonh.geometry.field import time_dependent
+    from geonh.integrators.adaptive import Adaptive
     from geonh.integrators.composition import compose
     from geonh.integrators.gni import GNI
     from geonh.integrators.registry import methods
@@ -47,6 +48,7 @@ _former_paths.install()
 if TYPE_CHECKING:
     from geonh import (
         analysis,
+        bodies,
         control,
         diagnostics,
         drawing,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GNI",
     "RKMK",
+    "Adaptive",
     "AffineDistribution",
     "Distribution",
     "Ensemble",
@@ -75,6 +78,7 @@ __all__ = [
     "Trajectory",
     "__version__",
     "analysis",
+    "bodies",
     "compose",
     "control",
     "diagnostics",
@@ -103,8 +107,8 @@ __all__ = [
 
 
 _LATER = (
-    *("analysis", "control", "diagnostics", "drawing", "ensembles", "interop", "plotting", "rolling", "systems"),
-    "testing",
+    *("analysis", "bodies", "control", "diagnostics", "drawing", "ensembles", "interop", "plotting", "rolling"),
+    *("systems", "testing"),
 )
 """Rooms that are imported when they are first asked for."""
 _OF_ENSEMBLES = ("Ensemble", "Sweep", "open_store", "solve_ensemble", "stream")

@@ -1,7 +1,8 @@
 """Units of the data of a trajectory, for labelled outputs: declared by the user, or derived from these.
 
-Nothing is guessed: time is in seconds, energy in joules and an angle in radians unless the user says otherwise; a rate
-has the unit of its coordinate divided by that of time, a momentum that of energy by that of its velocity. Others: none.
+Units are SI unless the user says otherwise: time is in seconds, energy in joules, an angle in radians, and a coordinate
+x, y or z with a velocity vx, vy or vz, or v1, v2 or v3 on SE(3), in metres. A rate has the unit of its coordinate
+divided by that of time, a momentum that of energy by that of its velocity. Others have none: nothing else is guessed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,14 @@ def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], .
 
 
 def known_units(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Unit of each name that has one: coordinates, velocities, "time", "energy", momenta as ``p_NAME``."""
+    """Unit of each name that has one: coordinates, velocities, "time", "energy", momenta as ``p_NAME``.
+
+    The only source of units, of tables, files and figures alike.
+    """
     declared, angles = attributes["units"], angle_names(attributes["point_names"], attributes["velocity_names"])
     units = {"time": "s", "energy": "J", **dict.fromkeys(angles, "rad")}
+    moving = [name for name in attributes["velocity_names"] if _LENGTH.search(name) and name not in declared]
+    units |= {place: "m" for place in map(_coordinate_of, moving) if place in attributes["point_names"]}
     units |= {name: unit for name, unit in declared.items() if name not in attributes["velocity_names"]}
     for name in attributes["velocity_names"]:
         unit = "rad" if _turns(name) else units.get(_coordinate_of(name), "")
@@ -61,10 +67,15 @@ _DOT = re.compile(r"_dot(?=(_\d+)?$)")
 """Suffix of the name of a rate on a torus, ``phi_dot``;"""
 _V = re.compile(r"(^|(?<=_))v(?=[^_]+(_\d+)?$)")
 """prefix of one on a vector space, ``vx``; a product may add a prefix, and a number at the end."""
+_LENGTH = re.compile(r"(^|_)v[xyz123](_\d+)?$")
+"""Velocities of lengths,"""
+_BODY = re.compile(r"(^|(?<=_))v([123])(?=(_\d+)?$)")
+"""and those in the frame of a body, on SE(3)."""
 
 
 def _coordinate_of(velocity: str) -> str:
-    """Name of the coordinate of which a velocity would be the rate."""
+    """Name of the coordinate of which a velocity would be the rate; of v1, v2 and v3 the one with the same unit."""
+    velocity = _BODY.sub(lambda found: "v" + "xyz"[int(found[2]) - 1], velocity)
     return _DOT.sub("", velocity) if _DOT.search(velocity) else _V.sub("", velocity)
 
 

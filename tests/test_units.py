@@ -5,6 +5,8 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Torus, Translations
+from geonh.plotting.labels import component_units
+from geonh.systems import catalogue
 
 GROUP = [Torus(2, names=("pitch", "roll")), SE2(), Translations(1, names=("s",)), SO3()]
 
@@ -15,23 +17,24 @@ def run(**options):
 
 
 def test_angles_have_units_and_the_rest_those_that_are_declared(tmp_path):
-    made = run(units={"x": "m", "s": "mm"})
+    made = run(units={"x": "km", "s": "mm"})
     made.save(tmp_path / "run.nc")
     for trajectory in (made, gn.Trajectory.load(tmp_path / "run.nc")):
         table = trajectory.to_xarray()
         assert list(table.coordinate.values[:6]) == ["pitch", "roll", "theta", "x", "y", "s"]
-        assert list(table.coordinate_units.values[:7]) == ["rad", "rad", "rad", "m", "", "mm", ""]
-        assert list(table.component_units.values) == [*["rad/s"] * 3, "m/s", "", "mm/s", *["rad/s"] * 3]
-        assert list(table.momentum_units.values[2:5]) == ["J/(rad/s)", "J/(m/s)", ""]
+        assert list(table.coordinate_units.values[:7]) == ["rad", "rad", "rad", "km", "m", "mm", ""]
+        assert list(table.component_units.values) == [*["rad/s"] * 3, "km/s", "m/s", "mm/s", *["rad/s"] * 3]
+        assert list(table.momentum_units.values[2:5]) == ["J/(rad/s)", "J/(km/s)", "J/(m/s)"]
         assert (table.time.units, table.energy.units) == ("s", "J")
         units = trajectory.to_pandas().attrs["units"]
         assert [units[name] for name in ("time", "pitch_dot", "p_plus_vx", "energy_minus")] == [
             "s",
             "rad/s",
-            "J/(m/s)",
+            "J/(km/s)",
             "J",
         ]
-        assert "y" not in units
+        assert units["y"] == "m"
+        assert "R11" not in units
 
 
 def test_time_and_energy_in_other_units():
@@ -80,3 +83,19 @@ def test_no_column_of_a_table_hides_another():
         gn.System(Torus(2, names=("energy", "b")), metric=np.eye(2))
     with pytest.raises(ValueError, match="the name 'x_dot' is used twice"):
         gn.System(Torus(2, names=("x", "x_dot")), metric=np.eye(2))
+
+
+@pytest.mark.parametrize("name", ["chaplygin-sleigh", "double-pendulum", "nonholonomic-particle", "rattleback"])
+def test_tables_and_figures_have_the_same_units(name):
+    """Metres where the system declares nothing else, also of the frame of a body on SE(3)."""
+    system = catalogue[name].system()
+    begin = catalogue[name].start(system)
+    run = gn.solve(
+        system, g0=begin.g0, xi0=begin.xi0, dt=catalogue[name].dt, n_steps=1, controls=catalogue[name].controls
+    )
+    table, group = run.to_xarray(), system.group
+    shown = component_units(group.point_names, group.velocity_names, dict(system.units))
+    for axis, names in (("coordinate", group.point_names), ("component", group.velocity_names)):
+        assert list(table[f"{axis}_units"].values) == [shown[name] for name in names]
+    assert {shown[name] for name in shown if name in ("x", "y", "z")} <= {"m"}
+    assert {shown[name] for name in shown if name in ("vx", "vy", "vz", "v1", "v2", "v3")} <= {"m/s"}

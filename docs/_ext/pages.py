@@ -210,6 +210,7 @@ def method_page(name):
         "momentum": g.momentum,
         "affine constraints": "yes" if g.affine else "no",
         "spaces": g.groups,
+        "steps": g.steps,
     }
     lines += [f"| {key} | {cell(str(value))} |" for key, value in said.items()]
     lines += ["", "The terms are explained with the [table of all methods](../../methods.md).", ""]

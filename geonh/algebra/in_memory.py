@@ -131,11 +131,11 @@ def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
             """Subtract what the others have of unknown j, the last that is not yet known."""
             if not symmetric:
                 scaled(j)
-            found = [rows.load(place(j, n + at), w) for at, w in rows.pieces(k)]
+            row_of_unknown = [rows.load(place(j, n + at), w) for at, w in rows.pieces(k)]
 
             def subtract(i: str) -> None:
                 minus = rows.apply("fneg", 1, rows.load(factor_at(j, i) if symmetric else place(i, j)))
-                for x, (at, w) in zip(found, rows.pieces(k), strict=True):
+                for x, (at, w) in zip(row_of_unknown, rows.pieces(k), strict=True):
                     here = place(i, n + at)
                     rows.store(rows.multiply_add(w, rows.all(minus, w), x, rows.load(here, w)), here, w)
 

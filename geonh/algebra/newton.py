@@ -57,9 +57,9 @@ STAGNANT = 1e-14
 """Relative size below which a correction that is not smaller than the one before counts as rounding."""
 HALF = 1e-8
 """Half of the digits: size of rounding in an ill-conditioned equation, as for p = v/√(1 + v²) near p = 1."""
-BLIND = 10.0
+OUTDATED_RATIO = 10.0
 """Ratio of residual to correction above which a kept inverse Jacobian is recomputed."""
-STAYS = 0.5
+STAGNATION_RATIO = 0.5
 """Ratio of a correction to the one before above which the iteration stagnates."""
 SHORTEST = 2.0**-48
 """Smallest damping factor tried by the line search."""
@@ -97,11 +97,11 @@ class Corrected(NamedTuple):
     square: Array
     error: Array
     allowed: Array
-    serves: Array
+    reusable: Array
     iterations: Array
 
 
-class Searched(NamedTuple):
+class TrialStep(NamedTuple):
     """Trial step of the line search: its end point, whether that is near the root, the next damping factor, whether the
     residual is smaller there."""
 
@@ -111,7 +111,7 @@ class Searched(NamedTuple):
     is_smaller: Array
 
 
-class Followed(NamedTuple):
+class QuasiNewtonStep(NamedTuple):
     """Corrections with one kept inverse Jacobian.
 
     Attributes
@@ -143,7 +143,7 @@ class Followed(NamedTuple):
     residual: Array
 
 
-class Kept(NamedTuple):
+class QuasiNewton(NamedTuple):
     """Iteration with a kept inverse Jacobian: first and last iterate, whether the last is better, the inverse, and
     whether it must be recomputed."""
 
@@ -251,11 +251,11 @@ class Newton(eqx.Module):
             return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
 
         def iterate(
-            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array, *others: Array | None
+            function: Callable[[Array], Array], start: Array, inverse: Array, floor: Array, *others: Array | None
         ) -> tuple[Array, tuple[Array, Array]]:
-            method = self._linear if kept.size else self._quadratic
-            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol), *others)
-            return z, (converged.astype(start.dtype), found)
+            method = self._quasi_newton if inverse.size else self._newton
+            z, converged, last_inverse = method(function, start, inverse, jnp.asarray(floor / self.tol), *others)
+            return z, (converged.astype(start.dtype), last_inverse)
 
         begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), rounding, near))
         root, (converged, inverse) = implicit(iterate)(residual, *begin)
@@ -292,8 +292,8 @@ class Newton(eqx.Module):
         """
 
         def iterate(function: Callable[[Array], Array], guess: Array, *more: Array) -> tuple[Array, Array]:
-            z = self._near(function, guess, *more[:2])
-            z, converged, _ = self._quadratic(function, z, guess, more[2], HALF * _length(z), alone=False)
+            z = self._damped(function, guess, *more[:2])
+            z, converged, _ = self._newton(function, z, guess, more[2], HALF * _length(z), alone=False)
             return z, converged.astype(z.dtype)
 
         begin = lax.stop_gradient((guess, left, start, jnp.asarray(floor / self.tol)))
@@ -307,22 +307,22 @@ class Newton(eqx.Module):
     def _unfinished(self, error: Array, allowed: Array, iterations: Array) -> Array:
         return (error > allowed) & (iterations < self.max_iterations)  # false for nan
 
-    def _goes_on(self, at: Progress) -> Array:
+    def _continues(self, at: Progress) -> Array:
         """True if the iteration goes on, or is to be restarted from the second guess."""
         return self._unfinished(*at[1:]) | ~(at.restarted | _is_root(at.error, at.allowed))
 
-    def _quadratic(
+    def _newton(
         self,
         function: Callable[[Array], Array],
         start: Array,
-        kept: Array,
+        inverse: Array,
         floor: Array,
         rounding: Array | None = None,
         near: Array | None = None,
         *,
         alone: bool = True,
     ) -> tuple[Array, Array, Array]:
-        """Root, whether it converged, and ``kept``: one Jacobian, and corrections with it while they shrink fast.
+        """Root, whether it converged, and ``inverse``: one Jacobian, and corrections with it while they shrink fast.
 
         Sizes are squared, and a correction is subtracted where the next is computed: nothing waits for a square root, a
         quotient or a branch. ``alone`` allows a first correction that is small relative to z to be the last.
@@ -331,35 +331,35 @@ class Newton(eqx.Module):
 
         def attempt(carry: tuple[Array, Array, Progress]) -> tuple[Array, Array, Progress]:
             z, _, at = carry
-            lost = ~self._unfinished(*at[1:])
-            z = z if near is None else jnp.where(lost, near, z)
+            failed = ~self._unfinished(*at[1:])
+            z = z if near is None else jnp.where(failed, near, z)
             A = jacobian(function, z)
 
             def correction_at(z: Array, before: Array | None, k: Array) -> Corrected:
                 delta = correction(A, function(z))
-                now, whole = delta @ delta, z @ z + size
-                allowed = self._allowed**2 * whole * (float(alone) * whole if before is None else before)
-                serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
+                now, scale = delta @ delta, z @ z + size
+                allowed = self._allowed**2 * scale * (float(alone) * scale if before is None else before)
+                reusable = jnp.asarray(True) if before is None else now < SLOW**2 * before
                 if rounding is not None and before is not None:
-                    stays = ~serves & (now >= STAYS**2 * before) & (now <= rounding**2)
-                    allowed = jnp.where(stays, now * now, allowed)
-                return Corrected(z, delta, now, now * now, allowed, serves, k + 1)
+                    stagnates = ~reusable & (now >= STAGNATION_RATIO**2 * before) & (now <= rounding**2)
+                    allowed = jnp.where(stagnates, now * now, allowed)
+                return Corrected(z, delta, now, now * now, allowed, reusable, k + 1)
 
             def again(last: Corrected) -> Corrected:
                 return correction_at(last.z - last.correction, last.square, last.iterations)
 
             def is_fast(last: Corrected) -> Array:
-                return self._unfinished(last.error, last.allowed, last.iterations) & last.serves
+                return self._unfinished(last.error, last.allowed, last.iterations) & last.reusable
 
-            last = lax.while_loop(is_fast, again, correction_at(z, None, jnp.where(lost, 0, at.iterations)))
-            progress = Progress(at.restarted | lost, last.error, last.allowed, last.iterations)
+            last = lax.while_loop(is_fast, again, correction_at(z, None, jnp.where(failed, 0, at.iterations)))
+            progress = Progress(at.restarted | failed, last.error, last.allowed, last.iterations)
             return last.z, last.correction, progress
 
-        first = start, start, _not_begun(start, near)
-        z, delta, at = lax.while_loop(lambda carry: self._goes_on(carry[2]), attempt, first)
-        return z - delta, _is_root(at.error, at.allowed), kept
+        first = start, start, _no_progress(start, near)
+        z, delta, at = lax.while_loop(lambda carry: self._continues(carry[2]), attempt, first)
+        return z - delta, _is_root(at.error, at.allowed), inverse
 
-    def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
+    def _damped(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
         """Point near the root: the guess if it is near, else by damped corrections from the start; or nan."""
         way, one, no = guess - start, jnp.asarray(1.0), jnp.asarray(False)
         near = left @ left <= NEAR**2 * (way @ way)  # false for nan
@@ -370,17 +370,17 @@ class Newton(eqx.Module):
             delta = correction(A, function(begin))
             before = delta @ delta
 
-            def correct(last: Searched) -> Searched:
+            def correct(last: TrialStep) -> TrialStep:
                 part = last.part
                 z = begin - part * delta
                 new = correction(A, function(z))
                 now = new @ new
-                return Searched(z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before)
+                return TrialStep(z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before)
 
-            def goes_too_far(last: Searched) -> Array:
+            def is_too_long(last: TrialStep) -> Array:
                 return ~last.is_smaller & (last.part > SHORTEST)
 
-            last = lax.while_loop(goes_too_far, correct, Searched(begin, no, one, no))
+            last = lax.while_loop(is_too_long, correct, TrialStep(begin, no, one, no))
             there = before <= HALF**2 * (begin @ begin)  # if no damping factor helps, the rest is rounding
             z = jnp.where(last.is_smaller, last.z, jnp.where(there, begin, jnp.nan))
             return z, last.is_near | ~last.is_smaller, k + 1
@@ -389,11 +389,11 @@ class Newton(eqx.Module):
         z, near, _ = lax.while_loop(lambda carry: ~carry[1] & (carry[2] < self.max_iterations), attempt, first)
         return jnp.where(near, z, jnp.nan)
 
-    def _linear(
+    def _quasi_newton(
         self,
         function: Callable[[Array], Array],
         start: Array,
-        kept: Array,
+        first_inverse: Array,
         floor: Array,
         rounding: Array | None = None,
         near: Array | None = None,
@@ -407,59 +407,62 @@ class Newton(eqx.Module):
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
-        def whole(z: Array) -> Array:  # squared sum of |z| and the size of the start, which are similar
+        def scale_at(z: Array) -> Array:  # squared sum of |z| and the size of the start, which are similar
             return 2 * (z @ z + size)
 
-        def attempt(at: Kept) -> Kept:
+        def attempt(at: QuasiNewton) -> QuasiNewton:
             renew, (restarted, *estimate) = at.renew, at.progress
-            lost = ~self._unfinished(*estimate)
-            start, k = jnp.where(at.better, at.z, at.start), jnp.where(lost, 0, at.progress.iterations)
-            start = start if near is None else jnp.where(lost, near, start)
+            failed = ~self._unfinished(*estimate)
+            start, k = jnp.where(at.better, at.z, at.start), jnp.where(failed, 0, at.progress.iterations)
+            start = start if near is None else jnp.where(failed, near, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
             new = lambda _: (inverted(jacobian(function, start, together=1).T), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (at.inverse, renew))[0]
 
-            def correct(last: Followed) -> Followed:
+            def correct(last: QuasiNewtonStep) -> QuasiNewtonStep:
                 residual = function(last.z)
                 delta = applied(last.inverse, residual)
-                z, square, left = last.z - delta, delta @ delta, residual @ residual
-                blind = ~renew & (left > BLIND**2 * square)  # the Jacobian was large, and no longer is
-                square = jnp.where(renew, square, jnp.maximum(square, left))
-                first, scale, ratio = last.ratio == 0.0, whole(z), jnp.where(blind, infinite, square / last.square)
-                quiet = STAGNANT**2 * scale
-                noise = quiet if rounding is None else jnp.maximum(quiet, (2 * rounding) ** 2)
+                z, square, residual_square = last.z - delta, delta @ delta, residual @ residual
+                outdated = ~renew & (
+                    residual_square > OUTDATED_RATIO**2 * square
+                )  # the Jacobian was large, and no longer is
+                square = jnp.where(renew, square, jnp.maximum(square, residual_square))
+                first, scale = last.ratio == 0.0, scale_at(z)
+                ratio = jnp.where(outdated, infinite, square / last.square)
+                stagnant = STAGNANT**2 * scale
+                noise = stagnant if rounding is None else jnp.maximum(stagnant, (2 * rounding) ** 2)
                 inverse = last.inverse
                 if few:
                     improved = functools.partial(with_secant, inverse, residual - last.residual, delta)
                     inverse = lax.cond(~first & (square > noise), improved, lambda: inverse)
                 # A correction with a new Jacobian is always taken.
-                ratio = jnp.where(first, jnp.where(renew, jnp.minimum(ratio, STAYS**2), TRUST**2), ratio)
+                ratio = jnp.where(first, jnp.where(renew, jnp.minimum(ratio, STAGNATION_RATIO**2), TRUST**2), ratio)
                 error = square * jnp.maximum(ratio, last.ratio)
-                error = jnp.where((square < quiet) & (ratio >= slow**2), 0.0, error)
+                error = jnp.where((square < stagnant) & (ratio >= slow**2), 0.0, error)
                 if rounding is not None:
-                    error = jnp.where((square < noise) & (ratio >= STAYS**2), 0.0, error)
-                error = jnp.where(blind | (first & ~renew & (error > ROUNDING**2 * scale)), infinite, error)
+                    error = jnp.where((square < noise) & (ratio >= STAGNATION_RATIO**2), 0.0, error)
+                error = jnp.where(outdated | (first & ~renew & (error > ROUNDING**2 * scale)), infinite, error)
                 allowed, value = self._allowed**2 * scale, residual if few else last.residual
-                return Followed(last.z, z, error, allowed, square, ratio, last.iterations + 1, inverse, value)
+                return QuasiNewtonStep(last.z, z, error, allowed, square, ratio, last.iterations + 1, inverse, value)
 
-            def is_fast(last: Followed) -> Array:
+            def is_fast(last: QuasiNewtonStep) -> Array:
                 fast = last.ratio < slow**2
                 if rounding is not None:  # a new Jacobian does not help corrections that approach rounding
-                    fast |= (last.ratio < STAYS**2) & (last.square < (2 * rounding) ** 2)
+                    fast |= (last.ratio < STAGNATION_RATIO**2) & (last.square < (2 * rounding) ** 2)
                 return self._unfinished(last.error, last.allowed, last.iterations) & fast
 
             value = start[: start.size * few]
-            begin = Followed(start, start, infinite, zero, whole(start), zero, k, inverse, value)
+            begin = QuasiNewtonStep(start, start, infinite, zero, scale_at(start), zero, k, inverse, value)
             last = lax.while_loop(is_fast, correct, begin)
             z = lax.cond((last.ratio < 1) | ~(last.error > 0), lambda: last.z, lambda: last.before)
             error = jnp.where(jnp.isnan(last.error) & ~renew, infinite, last.error)
-            progress = Progress(restarted | lost, error, last.allowed, last.iterations)
+            progress = Progress(restarted | failed, error, last.allowed, last.iterations)
             better = renew | (last.ratio < 1) | ~self._unfinished(*progress[1:])
-            return Kept(start, z, better, last.inverse, jnp.asarray(True), progress)
+            return QuasiNewton(start, z, better, last.inverse, jnp.asarray(True), progress)
 
-        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
-        first = Kept(start, start, jnp.asarray(False), kept, unknown, _not_begun(start, near))
-        at = lax.while_loop(lambda at: self._goes_on(at.progress), attempt, first)
+        unknown = jnp.max(jnp.abs(first_inverse[0])) == 0.0
+        first = QuasiNewton(start, start, jnp.asarray(False), first_inverse, unknown, _no_progress(start, near))
+        at = lax.while_loop(lambda at: self._continues(at.progress), attempt, first)
         return at.z, _is_root(at.progress.error, at.progress.allowed), at.inverse
 
 
@@ -470,7 +473,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
     reverse mode.
     """
 
-    def found(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
+    def differentiable(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
         closed = jax.make_jaxpr(residual)(begin[0])
 
         def at(consts: list[Array], z: Array) -> Array:
@@ -491,7 +494,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 
         return root(closed.consts, *begin)
 
-    return found
+    return differentiable
 
 
 def make_newton(newton: Newton | None) -> Newton:
@@ -499,7 +502,7 @@ def make_newton(newton: Newton | None) -> Newton:
     return Newton() if newton is None else newton
 
 
-def _not_begun(start: Array, near: Array | None) -> Progress:
+def _no_progress(start: Array, near: Array | None) -> Progress:
     """Progress before the first correction; it cannot be restarted without another start."""
     return Progress(
         jnp.asarray(near is None), jnp.asarray(jnp.inf, start.dtype), jnp.zeros((), start.dtype), jnp.asarray(0)

@@ -91,6 +91,7 @@ def boundary_problem(
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
     t0 = as_float64(t0, "t0", ())
     place = system.project_position(system.point(g, on_group=False, name="g"), t0)
+    system = system.with_rank_at(place, t0)
     projected = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
     start = PhasePoint(place, np.asarray(projected if system.holonomic is None else projected[1]))
     controls = drive_of(system, controls, *start)

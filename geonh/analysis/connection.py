@@ -148,7 +148,8 @@ class Connection(Precise):
     def _forms(self) -> int:
         """m."""
         with float64():
-            return int(self.system.annihilator(self._base_point(jnp.zeros(len(self.shape)))).shape[0])
+            x = self._base_point(jnp.zeros(len(self.shape)))
+            return int(self.system.holding(x).annihilator(x).shape[0])
 
     @property
     def group_dimension(self) -> int:
@@ -174,7 +175,7 @@ class Connection(Precise):
     def _blocks(self, r: Array) -> Blocks:
         of_group, of_shape = self._group_places, np.array(self.places)
         x = self._base_point(r)
-        M, mu = self.system.mass_matrix(x), self.system.annihilator(x)
+        M, mu = self.system.mass_matrix(x), self.system.holding(x).annihilator(x)
         return Blocks(M[of_group][:, of_group], M[of_group][:, of_shape], mu[:, of_group], mu[:, of_shape])
 
     @property
@@ -252,6 +253,7 @@ def nonholonomic_connection(
     if sections is not None and not callable(sections):
         raise TypeError(f"sections must be a function of (r, parameters), got {shortly(sections)}")
     places = tuple(additive[name][1] for name in names)
+    system = system.with_rank_at(None)
     connection = Connection(system, sections, names, places)
     _check_sections(connection)
     return connection

@@ -30,7 +30,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.runge_kutta import RKMK
-from geonh.mechanics.soundness import place_fault
+from geonh.mechanics.soundness import sound_at
 from geonh.mechanics.system import System
 from geonh.runs.controls import drive_of
 
@@ -146,8 +146,7 @@ def lyapunov_exponents(
     dt = float(as_float64(dt, "dt", ()))
     if not dt:
         raise ValueError("dt must not be zero")
-    if fault := place_fault(system, 0.0, point, "at g"):
-        raise ValueError(fault)
+    system = sound_at(system, 0.0, point, "at g")
     residual, rows = computed(_constraint_slope, system, (point, xi))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")

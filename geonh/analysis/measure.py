@@ -101,6 +101,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     """
     _refuse(system)
     point = system.point(g, name="g")
+    system = system.with_rank_at(point)
     velocity = np.asarray(system.project(point, as_float64(xi, "xi", (system.group.dim,))))
     nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
     u = value_of_controls(system, controls, t, point, velocity)
@@ -154,6 +155,7 @@ def invariant_measure(
     _inspect(system, fields)
     n, rng = system.group.dim, np.random.default_rng(as_count(seed, "seed", 0))
     point = system.point(g, name="g")
+    system = system.with_rank_at(point)
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
     draws = rng.normal(size=(2, n_states, n))
     states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))
@@ -236,7 +238,7 @@ def _divergence(system: System, node: _ForcedState) -> Array:
         M = system.mass_matrix(x)
         if system.distribution is None:
             return gram_schmidt(basis, M)
-        return gram_schmidt(basis @ system.distribution.P(M, x, system.parameters).T, M)
+        return gram_schmidt(basis @ system.holding(x).distribution.P(M, x, system.parameters).T, M)
 
     def drift(x: Any) -> Array:
         return system.projected_velocity(x, jnp.zeros(group.dim))

@@ -110,6 +110,7 @@ def verified_motions(
     for i, label in enumerate(labels):
         if fault := place_fault(with_parameters(system, parameters[i]), t, single(g, i), "at this motion"):
             raise ValueError(f"{label}{fault}")
+    system = system.with_rank_at(single(g), t)
     at_start, sigmas = derivatives(system, parameters, t, g, xi, u), []
     for i, label in enumerate(labels):
         one = at_start.at(i)

@@ -123,6 +123,7 @@ def steady_motion(
     tol = as_part(tol, "tol")
     motions = given_motions(system, [(g, xi)], controls, t)
     g, xi, u = single(motions.g), motions.xi[0], motions.u
+    system = system.with_rank_at(g, t)
     if conditions is not None:
         check_arguments(conditions, "g, xi, parameters", "conditions")
         tried("conditions", conditions, g, xi, system.parameters)

@@ -92,7 +92,7 @@ def surplus_refused(function: Callable) -> Callable[[tuple, Mapping[str, Any]], 
 
 
 def _advice(name: str, names: list[str]) -> str:
-    """What to write in place of an argument that a function has not."""
+    """Advice on an argument that a function has not."""
     if "n_steps" in names:
         for words, advice in RUNS.items():
             if name in words.split() and (advice in names or " " in advice):
@@ -102,7 +102,9 @@ def _advice(name: str, names: list[str]) -> str:
 
 
 RUNS = {
-    "h step stepsize step_size timestep time_step delta_t max_step first_step": "dt",
+    "h step stepsize step_size timestep time_step delta_t first_step": "dt",
+    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",
     "u control": "controls",
@@ -123,7 +125,9 @@ RUNS = {
     "observables": "observables are computed from the nodes when they are read, such as run.energy",
     "statistics members seed project combine most_events": "this is an argument of solve_ensemble and Sweep.of",
     "rtol atol tol": "tolerance",
-    "rtol atol tol tolerance": "steps are of length dt; a smaller dt or a method of higher order is more accurate",
+    "rtol atol tol tolerance": (
+        "steps are of length dt; a smaller dt or a method of higher order is more accurate, and solve has tolerance="
+    ),
     "t_span tspan t1 tf t_final T": "t_end",
     "saveat": "t_eval",
     "t_span tspan t_end t1 tf t_final T duration t_eval saveat": (

@@ -9,7 +9,7 @@ from rich.markup import escape
 from geonh.cli.console import facts_table, new_table, numbers, out, refuse, value_text
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
-from geonh.results.trajectory import Trajectory, with_reason
+from geonh.results.trajectory import Trajectory, steps_of, with_reason
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:
@@ -19,7 +19,7 @@ def show_run(trajectory: Trajectory, seconds: float) -> None:
     out.print(
         f"[bold]{escape(a['system'])}[/] on {escape(a['group'])}: "
         f"{method_in_words(trajectory)} (order {trajectory.method.order}), "
-        f"dt = {trajectory.dt:g} s, {steps} steps, t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s",
+        f"{steps_of(trajectory)}, {steps} steps, t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s",
         highlight=False,
     )
     if a["parameters"]:
@@ -57,7 +57,7 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
         ("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none"),
         ("method", with_reason(a["method"], a["method_reason"])),
         *([("controls", a["controls"])] if a["controls"] else []),
-        ("time", f"t = {t[0]:g} … {t[-1]:g} s, dt = {trajectory.dt:g} s, {trajectory.k[-1]} steps"),
+        ("time", f"t = {t[0]:g} … {t[-1]:g} s, {steps_of(trajectory)}, {trajectory.k[-1]} steps"),
         ("nodes", f"{len(trajectory)}, one every {trajectory.save_every} steps"),
         ("ended", f"{trajectory.status.name.lower()}: {trajectory.message}"),
     ]

@@ -157,6 +157,7 @@ def estimate(
     t0 = as_float64(t0, "t0", ())
     guess = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (system.group.dim,)))
     place = system.project_position(g0, t0)
+    system = system.with_rank_at(place, t0)
     projected = system.project(place, guess[1], t0)
     velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")

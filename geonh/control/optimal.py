@@ -202,6 +202,7 @@ def optimal_control(
         cost=cost,
         t0=t0,
     )
+    system = system.with_rank_at(steering.start, steering.t0)
     problem = Transcription(system, method, steering, bool(free_span), as_count(n_steps, "n_steps", 2))
     max_iterations = as_count(max_iterations, "max_iterations")
     motion, multipliers = _initial_guess(problem, guess, steering.span)

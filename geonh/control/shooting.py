@@ -183,6 +183,7 @@ def shooting_control(
         cost=cost,
         t0=t0,
     )
+    system = system.with_rank_at(steering.start, steering.t0)
     n_u, K = steering.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
     if J > K + 1:

@@ -100,6 +100,7 @@ def step_values(equations: StepEquations, step: Step) -> StepValues:
     system, method, xi_start, t0, n_steps = equations
     group, h, tau = system.group, step.span / n_steps, method.tau(system)
     time = t0 + step.k * h
+    system = system.holding(system.at(step.g, time))
 
     def state(g: Point, p: Array) -> State:
         xi = jnp.zeros(group.dim)

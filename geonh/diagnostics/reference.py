@@ -76,6 +76,7 @@ def reference_trajectory(
         if not 0 < tolerance < 1:
             raise ValueError(f"{name} must lie in (0, 1), got {tolerance}")
     controls = drive_of(system, controls, point, xi)
+    system = system.with_rank_at(point, times[0])
     with float64():
         start = np.concatenate([np.asarray(group.to_vector(point)), xi])
     slope = prepared(_slope, (system, controls), (np.zeros(()), start))

@@ -26,7 +26,7 @@ from geonh.integrators.node import Clock, State
 from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
-from geonh.runs.start import as_start, refuse_unsound
+from geonh.runs.start import as_start, known_sound
 
 
 @judged
@@ -192,7 +192,7 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
         start = as_start(system, method, xi0, g0, dt, 0.0, 1, None)
-        refuse_unsound(system, method, start)
+        system = known_sound(system, method, start)
     return computed(_node_values, (function, system, methods, start.clock), (start.g, start.xi, *rest))
 
 

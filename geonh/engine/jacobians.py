@@ -2,7 +2,7 @@
 
 Tracing a derivative in JAX takes several times as long as tracing the function. In a forward-only program a Jacobian is
 one primitive that holds the jaxpr of the function: the native engine differentiates it during lowering
-(``native/derivatives.py``). Elsewhere it is ``jax.jacfwd``.
+(``native/jacobian_columns.py``). Elsewhere it is ``jax.jacfwd``.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def _validating(name: str, method: Callable) -> Callable:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
 
-            def made(label: str, value: Any) -> Any:
+            def validated(label: str, value: Any) -> Any:
                 if itself:
                     return value
                 called = f"{label} of {type(self).__name__}.{name}"
@@ -216,8 +216,8 @@ def _validating(name: str, method: Callable) -> Callable:
                 return self._argument(name, label, as_numbers(value, called) if label in arrays else value, called)
 
             labels = (*places, *("an argument",) * len(args))
-            args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
-            kwargs = {label: made(label, value) for label, value in kwargs.items()}
+            args = tuple(validated(label, value) for label, value in zip(labels, args, strict=False))
+            kwargs = {label: validated(label, value) for label, value in kwargs.items()}
             self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):

@@ -96,14 +96,14 @@ class MemberRecipe:
         """
         ends = [_by_name(self.batch(0, min(64, self.size)).members)]
         ends.append(_by_name(self.batch(max(self.size - 64, 0), self.size).members))
-        found: dict[str, list[Any]] = {}
+        data: dict[str, list[Any]] = {}
         for name, first in ends[0].items():
             given = [] if is_drawn(self.given.get(name)) else jax.tree.leaves(self.given.get(name))
             numbers = [(np.shape(a), hashlib.sha256(np.asarray(a).tobytes()).hexdigest()) for a in given]
             arrays = [np.asarray(a) for a in jax.tree.leaves([end[name] for end in ends])]
             values = np.concatenate([*(np.ravel(np.asarray(a)[0]) for a in jax.tree.leaves(first)), np.zeros(0)])
-            found[name] = [digest(str(numbers), arrays), values.tolist() if values.size <= SHOWN else []]
-        return found
+            data[name] = [digest(str(numbers), arrays), values.tolist() if values.size <= SHOWN else []]
+        return data
 
     def member(self, i: int) -> Member:
         """Initial data of a member."""

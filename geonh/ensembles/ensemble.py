@@ -208,13 +208,13 @@ class Ensemble(Observed):
         """Arrays of shape=[members, N, …] by name: the kept observables, and those that ``Trajectory`` computes from
         the nodes.
         """
-        kept = {name: values for name, values in self.kept.items() if name not in NODES}
+        stored = {name: values for name, values in self.kept.items() if name not in NODES}
         if not self.has_nodes:
-            return kept
+            return stored
         size = len(self)
         k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
         nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
-        return read_all(self._shared, self.batch.members, nodes) | kept
+        return read_all(self._shared, self.batch.members, nodes) | stored
 
     def __getitem__(self, member: int) -> Trajectory:
         """Member as a ``Trajectory`` up to its last good node; to continue it, start a ``solve`` there."""
@@ -225,13 +225,13 @@ class Ensemble(Observed):
         one = jax.tree.map(lambda a: a[i], self.batch.members)
         begun, first = first_trajectory(self._shared, one, int(self.k[1]), self.method_reason)
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
-        made = on_grid(begun, self.engine)
-        rows = [made.nodes.rows, after.rows]
+        trajectory = on_grid(begun, self.engine)
+        rows = [trajectory.nodes.rows, after.rows]
         if self.n_steps[i] > self.k[n - 1] and np.isfinite(self.last["g"][i, 0]):
             end = Nodes(self.n_steps[i], *(self.last[name][i] for name in NODES))
             rows.append(end.taken(None).rows)
-        made = extended(made, rows, first, Result(int(self.status[i])))
-        return made.with_run(state=None, crossings=self._crossings(i))
+        trajectory = extended(trajectory, rows, first, Result(int(self.status[i])))
+        return trajectory.with_run(state=None, crossings=self._crossings(i))
 
     def _crossings(self, i: int) -> Crossings | None:
         """First events of a member, in the order of time; None if none were asked for."""

@@ -69,7 +69,7 @@ class Passed(Labelled):
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """The arrays, by name, as stores have them."""
+        """Arrays by name, as in stores, shape=[members] and [members, events, …]."""
         return {name: getattr(self, name) for name in ("number", *OCCURRENCE)}
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _Even
     before, after = (Placed.of(shared, node) for node in nodes)
     (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
     ends = (before.node.g, xi), (after.node.g, xi_after)
-    suspects = possible_events(before.problem, before.node.k, *ends, at_before, at_after)
+    suspects = possible_events(before.problem, before.node, *ends, at_before, at_after)
     return _EventValues(at_before, at_after, suspects)
 
 

@@ -333,7 +333,7 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
 
 
 def _refused_by_method(shared: Shared, member: Member) -> str:
-    """Why the method cannot start a member, or nothing."""
+    """Reason for which the method cannot start a member; "" if it can."""
     problem = shared.problem(member)
     try:
         with float64():

@@ -205,12 +205,12 @@ class _Stream:
         """State after a shard, from its record; StoreError if it is none of this run."""
         leaves, structure = jax.tree.flatten(self.state)
         with self.store.damage_on_error():
-            found = unpacked(record["state"])
-        if [(a.shape, a.dtype) for a in found] != [(np.shape(a), np.asarray(a).dtype) for a in leaves]:
+            arrays = unpacked(record["state"])
+        if [(a.shape, a.dtype) for a in arrays] != [(np.shape(a), np.asarray(a).dtype) for a in leaves]:
             raise StoreError(
                 f"{self.store.path} is damaged: the state in the record of shard {record['shard']} is none"
             )
-        return jax.tree.unflatten(structure, found)
+        return jax.tree.unflatten(structure, arrays)
 
     def _compute(self, shard: int) -> Iterator[int]:
         """Integrate from the last state to the end of a shard, or of the run, and write the shard."""

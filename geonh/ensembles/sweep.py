@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,9 @@ from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import chosen_method
-from geonh.mechanics.system import System
+from geonh.integrators.variable_steps import refuse_variable_steps
+from geonh.mechanics.redundancy import with_rank, with_rank_near
+from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
@@ -91,13 +93,14 @@ class Sweep(Configuration):
         """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
         method, reason = chosen_method(method, controls)
         refuse(method, system)
+        refuse_variable_steps(method)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
             raise TypeError(
                 "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
             )
         if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
             raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
-        dt, n_steps, _ = as_span(dt, n_steps, t_end, t0)
+        dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
@@ -112,6 +115,10 @@ class Sweep(Configuration):
             seed=seed,
             project=project,
         )
+        start = replace(given, project=False).member(0)
+        one = with_rank_near(with_parameters(system, start.parameters), start.t0, start.g)
+        system = with_rank(system, one.rank)
+        given = replace(given, system=system)
         first = given.member(0)
         one = shared if controls_of_members is None else controls_of_members[0]
         clock = as_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock

@@ -73,7 +73,7 @@ class Distribution(Precise):
     TypeError
         If not exactly one of ``forms`` and ``frame`` is given.
     ValueError
-        If constant forms or frames are not of shape=[k, n] or not of full rank.
+        If constant forms or frames are not of shape=[k, n], or frames not of full rank.
     """
 
     forms: Field | None
@@ -127,6 +127,13 @@ class Distribution(Precise):
     def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:
         """Rows whose rank must stay full: the forms, shape=[m, n], or the frame, shape=[r, n]."""
         return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
+
+    def of_rows(self, rows: Array) -> Distribution:
+        """The distribution of some of its forms alone, by their indices, shape=[r]."""
+        assert self.forms is not None
+        D = eqx.tree_at(lambda D: D.forms, self, self.forms.of_rows(rows))
+        rhs = getattr(self, "rhs", None)
+        return D if rhs is None else eqx.tree_at(lambda D: D.rhs, D, rhs.of_rows(rows))
 
     # --- projectors ----------------------------------------------------------------------------------------
     def normal_momentum(self, M: Array, p: Array, x: Any, parameters: Any = None) -> Array:
@@ -221,7 +228,7 @@ class AffineDistribution(Distribution):
     TypeError
         If not exactly one of ``forms`` and ``frame`` is given, or of ``rhs`` and ``drift``; or ``rhs`` with ``frame``.
     ValueError
-        If constant forms or frames are not of shape=[k, n] or not of full rank.
+        If constant forms or frames are not of shape=[k, n], or frames not of full rank.
     """
 
     rhs: Field | None
@@ -266,8 +273,8 @@ def rank_fault(name: str, rows: Any, where: str) -> str:
     if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
         return ""
     return (
-        f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
-        "the redundant ones"
+        f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; the configuration is singular, the "
+        "constraint force is not determined: start elsewhere"
     )
 
 
@@ -277,7 +284,7 @@ def _rows(value: Any, name: str) -> Field:
         rows = np.atleast_2d(field.constant)
         if rows.ndim != 2 or not rows.size:
             raise ValueError(f"{name} must be of shape [k, n], one row each, got {field.constant.shape}")
-        if np.linalg.matrix_rank(rows) < rows.shape[0]:
+        if name == "frame" and np.linalg.matrix_rank(rows) < rows.shape[0]:
             raise ValueError(f"{name} must be linearly independent; these {rows.shape[0]} rows are not:\n{rows}")
         field = Field(rows, name)
     return field

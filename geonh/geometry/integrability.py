@@ -130,7 +130,8 @@ def growth_vector(
     -----
     The sequence has ended when it reaches the dimension at which it stops at a point nearby.
     """
-    group, point = system_parts(system, g0)
+    system, point = system_parts(system, g0)
+    group = system.group
     tol = as_part(tol, "tol")
     rng = np.random.default_rng(1)
     with float64():
@@ -185,24 +186,26 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
     ValueError
         If ``g0`` is not a point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
     """
-    _, point = system_parts(system, g0)
+    system, point = system_parts(system, g0)
     tol = as_part(tol, "tol")
     flag = filtration(system, point, 1, tol)
     return Integrability(flag.dimensions[0] == flag.dimensions[-1], point, tol, flag.largest)
 
 
 def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
-    """Return group and point; TypeError if it is not a system, ValueError for dependent constraints."""
+    """The system with independent rows, and the point; TypeError or ValueError if there is no such thing."""
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
         raise TypeError(f"a System is needed (and a point g0 of its group), got {shortly(system)}")
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is the whole tangent bundle")
     with float64():
         point = system.point(g0)
+        system = system.with_rank_at(point)
+        system = system.holding(system.action.at(point))
         fault = rank_fault(system.name, np.asarray(system.rows(system.action.at(point))), "at g0")
     if fault:
         raise ValueError(fault)
-    return system.group, point
+    return system, point
 
 
 def filtration(system: Any, point: Any, degree: int, tol: float) -> Filtration:

@@ -401,6 +401,8 @@ class LieGroup(Precise):
         array or tree of arrays
             Values of ``function``, with the leading axes in front: shape=[..., *its shape].
         """
+        if not isinstance(ndims, tuple | list) or len(ndims) != len(args):
+            raise TypeError(f"ndims must be a tuple of {len(args)}, one for each argument, got {shortly(ndims)}")
         core = [
             jax.tree.unflatten(jax.tree.structure(a), [len(s) for s in self.point_shapes]) if d is None else d
             for a, d in zip(args, ndims, strict=True)

@@ -1,6 +1,7 @@
 """Integrators, and the base classes for user-defined methods."""
 
 from geonh.algebra.newton import Newton, no_inverse
+from geonh.integrators.adaptive import Adaptive
 from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import Adjoint, Composition, compose
@@ -31,6 +32,7 @@ __all__ = [
     "RATTLE",
     "RKMK",
     "SHAKE",
+    "Adaptive",
     "Adjoint",
     "Clock",
     "CommutatorFree",

@@ -20,7 +20,7 @@ from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, judge
+from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, held_at, judge, unless_risen
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
@@ -53,6 +53,8 @@ class Guarantees:
         State at a node: "velocity", (g, ξ) alone, so that the method may be composed to higher order;
         "impulse", that and the impulse of the constraint there, a part of which alternates in sign from node to node;
         or "increment", the next step, so that it cannot be composed.
+    embedded : int
+        Order of the embedded solution by which the method estimates its error, or 0.
     affine : bool
         True if affine constraints are supported.
     groups : str
@@ -67,8 +69,18 @@ class Guarantees:
     energy: Literal["always", "quadrature", "bi-invariant", "projected", "never"] = "never"
     momentum: Literal["horizontal", "none"] = "none"
     node: Literal["velocity", "impulse", "increment"] = "velocity"
+    embedded: int = 0
     affine: bool = True
     groups: Literal["any", "vector spaces"] = "any"
+
+    @property
+    def steps(self) -> str:
+        """Steps that the method takes besides those of one length: "controlled", by its embedded error estimate,
+        "reversible", of a symmetric method whose node is a velocity, or "fixed", none.
+        """
+        if self.embedded:
+            return "controlled"
+        return "reversible" if self.symmetric and self.node == "velocity" else "fixed"
 
 
 @argument_type
@@ -140,6 +152,10 @@ class Integrator(Precise):
         """
         return jnp.zeros(())
 
+    def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
+        """Compute a step, and its estimated error in the logarithm of g and in ξ, shape=[2n], by an embedded method."""
+        raise NotImplementedError(f"{type(self).__name__} has no embedded error estimate")
+
     def reversed_memory(self, before: State, state: State) -> Any:
         """Memory at ``state``, reached from ``before``, for stepping back with −h."""
         return NextStep(-before.memory.zeta) if isinstance(state.memory, NextStep) else state.memory
@@ -153,8 +169,8 @@ class Integrator(Precise):
         """
 
     def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
-        """True if the step is within the method's stability limits at g0 with xi0, shape=[n]; traceable. Node 0 has
-        the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
+        """True if the method applies at g0 with xi0, shape=[n], and that step, as within its stability region;
+        traceable. Node 0 has the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
         """
         return True
 
@@ -170,6 +186,7 @@ class Integrator(Precise):
 
     def first_node(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0, validated; g0 a point of the group, xi0 of shape=[n]."""
+        system = system.holding(system.at(g0, clock.time(0)))
         outcome = self.init(system, clock, g0, xi0)
         cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
         node = judge(system, None, outcome._replace(warm=cold), clock.time(0))
@@ -181,7 +198,9 @@ class Integrator(Precise):
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """Node after ``state``, validated: see its ``status``."""
-        return judge(system, state, self.step(system, clock, state), clock.time(state.k + 1), clock.dt)
+        held, state = held_at(system, state, clock.time(state.k))
+        after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
+        return unless_risen(system, after, clock.time(after.k))
 
     def impulse_step(self, clock: Clock) -> Array:
         """Step h, a scalar, of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
@@ -267,6 +286,7 @@ class ImplicitIntegrator(Integrator):
         return outcome._replace(warm=warm, converged=solved & outcome.converged)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
+        system, state = held_at(system, state, clock.time(state.k))
         equations = self.equations(system, clock, state)
         return jnp.max(jnp.abs(equations.residual(self._solution(equations, state)[0])))
 

@@ -39,6 +39,7 @@ from geonh.integrators.base import (
     no_inverse,
     require_method,
 )
+from geonh.integrators.node import Pace
 from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 
@@ -321,7 +322,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         invalid method.
     """
     require_method(method, "a method")
-    if method.holds is NextStep:
+    if method.holds in (NextStep, Pace):
         raise ValueError(f"{type(method).__name__} keeps the next step in its node, so it cannot be composed")
     if order is not None:
         order = as_count(order, "order")

@@ -53,6 +53,10 @@ class DiscreteLagrangian(Precise):
         Those of the library always are.
         """
 
+    def approximates(self, system: System, tau: Retraction, h: Array, g0: Any, xi: Array) -> Array | bool:
+        """True if ``refuse`` does not raise for the values of l_d; traceable."""
+        return True
+
     def adjoint(self) -> DiscreteLagrangian:
         """Discrete Lagrangian of the adjoint method, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h)."""
         return self if self.symmetric and not self.needs_exp else AdjointRule(self)
@@ -194,17 +198,24 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         inspected(
             "the discrete Lagrangian", jax.make_jaxpr(lambda x, z, h: self(system, tau, h, x, z, x))(x, h * xi, h)
         )
-        xi = xi + 1.0  # the test is void at rest
-        wanted, gaps = system.momentum(x, xi), []
-        for small in (1e-4 * h, 1e-5 * h):
-            momentum = self.legendre_minus(system, tau, jnp.asarray(small), x, small * xi)
-            gaps.append(float(jnp.max(jnp.abs(momentum - wanted))))
-        if not gaps[1] <= max(0.5 * gaps[0], 1e-6 * (1.0 + float(jnp.max(jnp.abs(wanted))))):
+        agree, momentum, wanted = self._momenta(system, tau, jnp.asarray(h), x, xi)
+        if not agree:
             raise ValueError(
-                f"the discrete Lagrangian is not one of {system.name}: as h → 0 its momentum at ξ = {np.asarray(xi)} "
-                f"tends to {np.asarray(momentum)}, that of the system is {np.asarray(wanted)}; it takes (x, W, h), W "
-                "the increment over the step, and approximates the integral of ℓ over it"
+                f"the discrete Lagrangian is not one of {system.name}: as h → 0 its momentum at ξ = "
+                f"{np.asarray(xi) + 1.0} tends to {np.asarray(momentum)}, that of the system is {np.asarray(wanted)}; "
+                "it takes (x, W, h), W the increment over the step, and approximates the integral of ℓ over it"
             )
+
+    def approximates(self, system: System, tau: Retraction, h: Array, g0: Any, xi: Array) -> Array | bool:
+        return self._momenta(system, tau, h, system.at(g0, 0.0), xi)[0]
+
+    def _momenta(self, system: System, tau: Retraction, h: Array, x: Any, xi: Array) -> tuple[Array, Array, Array]:
+        """True if F⁻(x, hξ) tends to ∂ℓ/∂ξ as h → 0; it for a small h, and ∂ℓ/∂ξ; both of shape=[n]."""
+        xi = xi + 1.0  # the test is void at rest
+        wanted = system.momentum(x, xi)
+        far, near = (self.legendre_minus(system, tau, small, x, small * xi) for small in (1e-4 * h, 1e-5 * h))
+        gaps = [jnp.max(jnp.abs(momentum - wanted)) for momentum in (far, near)]
+        return gaps[1] <= jnp.maximum(0.5 * gaps[0], 1e-6 * (1.0 + jnp.max(jnp.abs(wanted)))), near, wanted
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "the discrete Lagrangian") else ()

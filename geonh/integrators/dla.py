@@ -196,6 +196,13 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
             traced = jax.make_jaxpr(lambda x, z, h: self.constraint(system, tau, h, x, z))(x, dt * xi0, dt)
             inspected("the discrete constraint", traced)
 
+    @property
+    def limits_starts(self) -> bool:
+        return self.constraint.function is not None
+
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        return self.rule.approximates(system, self.tau(system), dt, g0, xi0)
+
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0, xi0 of shape=[n]: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ =
         ∂ℓ/∂ξ(x₀, ξ₀).

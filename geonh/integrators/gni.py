@@ -69,6 +69,9 @@ class RuleFlow(DiscreteFlow):
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         self.rule.refuse(system, self.tau(system), dt, g0, xi0)
 
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        return self.rule.approximates(system, self.tau(system), dt, g0, xi0)
+
     def adjoint(self) -> Integrator:
         return self if self.guarantees.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
 

@@ -21,6 +21,7 @@ from geonh.arguments.signatures import argument_type
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.mechanics.redundancy import RISE, excess
 from geonh.mechanics.system import System
 
 ArrayLike: TypeAlias = Any
@@ -63,6 +64,10 @@ class Result(IntEnum):
         runs in a JAX transformation.
     LEAP : 10
         The contact of a rolling body leaps to another place within one step.
+    STEP : 11
+        The steps of variable length vanish.
+    END : 12
+        The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     """
 
     SUCCESS = 0
@@ -76,11 +81,13 @@ class Result(IntEnum):
     EVENT = 8
     START = 9
     LEAP = 10
+    STEP = 11
+    END = 12
 
     @property
     def failed(self) -> bool:
         """True if the run stopped because of an error, not at its end, at an event or by Ctrl-C."""
-        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT)
+        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT, Result.END)
 
     @property
     def message(self) -> str:
@@ -112,6 +119,11 @@ class Result(IntEnum):
                 "the contact leaps within one step over a part of the surface that is more curved than the body, which "
                 "rests on two points there and meets the surface anew; a smaller or rounder body would not"
             ),
+            Result.STEP: (
+                "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
+                "or metric are not finite, or the tolerance is below rounding, or too large for reversible steps"
+            ),
+            Result.END: "the next step would pass the end of the run",
         }[self]
 
 
@@ -140,6 +152,30 @@ class NextStep(NamedTuple):
     """
 
     zeta: ArrayLike
+
+
+class Pace(NamedTuple):
+    """Memory of a method whose steps differ in length.
+
+    Parameters
+    ----------
+    t : float
+        Time of the node, seconds.
+    h : float
+        Length of the step that follows, or the first one tried.
+    weight : float
+        What the next lengths depend on: the step density ρ, or the error of the last step.
+    constants : array
+        Numbers that are the same at all nodes of a run.
+    inner : NamedTuple or ()
+        Memory of the method that makes the steps.
+    """
+
+    t: ArrayLike
+    h: ArrayLike
+    weight: ArrayLike
+    constants: ArrayLike
+    inner: Any
 
 
 @argument_type
@@ -173,6 +209,11 @@ class State(NamedTuple):
     rows: ArrayLike
     status: ArrayLike
 
+    @property
+    def t(self) -> ArrayLike:
+        """Time of the node, shape=[], where steps differ in length; else None, and it is t_k."""
+        return self.memory.t if isinstance(self.memory, Pace) else None
+
     def reversed(self, memory: Any) -> State:
         """Time-reversed node, for −h: incoming and outgoing momenta swap. They keep their sign."""
         return self._replace(p_plus=self.p_minus, p_minus=self.p_plus, memory=memory)
@@ -191,7 +232,7 @@ class Outcome(NamedTuple):
         As for ``State``.
     warm : Warm
         As for ``State``.
-    found : bool
+    converged : bool
         True if the equations were solved.
     turn : float
         Angle, rad, by which the step turns a body.
@@ -229,11 +270,14 @@ class Clock(NamedTuple):
         Initial time and time step, seconds.
     controls : callable or array, shape=[n_steps + 1, …], or None
         u(t), or its values at the nodes.
+    end : float, or None
+        Time that steps of variable length must not pass.
     """
 
     t0: ArrayLike
     dt: ArrayLike
     controls: Any = None
+    end: Any = None
 
     def time(self, k: ArrayLike) -> Array:
         """t_k in seconds, of the shape of ``k``."""
@@ -252,7 +296,7 @@ class Clock(NamedTuple):
 
         Raises TypeError where the controls are values at the nodes.
         """
-        controls = self._function()
+        controls = self.function()
         return None if controls is None else evaluated("controls", controls, t)
 
     def starting(self, t: ArrayLike) -> Clock:
@@ -266,9 +310,10 @@ class Clock(NamedTuple):
 
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
-        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
+        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self.function())
 
-    def _function(self) -> Any:
+    def function(self) -> Any:
+        """Controls as a function of the time, or None; TypeError where they are values at the nodes."""
         if self.controls is None or callable(self.controls):
             return self.controls
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
@@ -277,8 +322,7 @@ class Clock(NamedTuple):
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(outcome.g, t)
-    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
-    unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
+    unit = _unit_rows(system, x)
     numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
@@ -289,11 +333,36 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
         (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
         (jnp.logical_not(outcome.converged), Result.NEWTON),
         (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
         (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
     return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
+
+
+def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
+    """System with independent rows at a node, for the step from there, and the node with those rows; themselves if all
+    rows are independent.
+    """
+    if system.rank is None:
+        return system, state
+    x = system.at(state.g, t)
+    held = system.holding(x)
+    return held, state._replace(rows=_unit_rows(held, x))
+
+
+def unless_risen(system: System, state: State, t: ArrayLike) -> State:
+    """Node with the status RANK if other rows than those of the step are independent there, or contradict them."""
+    if system.rank is None:
+        return state
+    risen = ~(excess(system, system.at(state.g, t)) <= RISE)
+    return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
+
+
+def _unit_rows(system: System, x: Any) -> Array:
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
+    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
@@ -312,7 +381,7 @@ def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Arra
     at the node's velocity: that of its momentum, which is the node's only datum. The step's own is used instead
     where p is nearly M(x, 0)ξ.
     """
-    field = system.metric.field if system.metric is not None else None
+    field = None if system.given_metric is None else system.given_metric.field
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
@@ -320,7 +389,7 @@ def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Arra
         xi = system.velocity(x, p) if outcome.xi is None else _checked_velocity(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
-    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
+    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if field is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
 

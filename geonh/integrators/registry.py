@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import close
+from geonh.integrators.adaptive import Adaptive
 from geonh.integrators.base import Integrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import compose
@@ -22,6 +23,7 @@ from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+from geonh.integrators.variable_steps import refuse_variable_steps
 
 
 class Method(NamedTuple):
@@ -78,6 +80,9 @@ _ALL = {
     "suzuki4": Method(_midpoint("suzuki4"), "implicit midpoint composed five times"),
     "kahan-li6": Method(_midpoint("kahan-li6"), "implicit midpoint composed nine times"),
     "rkmk4": Method(lambda retraction="auto": RKMK(4, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
+    "rkmk5": Method(
+        lambda retraction="auto": RKMK(5, retraction), "Runge–Kutta–Munthe-Kaas with an embedded error estimate"
+    ),
     "rkmk6": Method(lambda retraction="auto": RKMK(6, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
     "commutator-free4": Method(CommutatorFree, "commutator-free Lie group method in quasi-velocities"),
     "discrete-gradient": Method(
@@ -134,9 +139,20 @@ def chosen_method(method: Integrator | str | None, controls: Any = None) -> Defa
     return Default(method_of(method) if isinstance(method, str) else method, "")
 
 
+def stepping_method(method: Integrator | str | None, tolerance: Any, controls: Any = None) -> Default:
+    """Convert a user's input to a method, as ``chosen_method``, with steps that a tolerance chooses if one is given."""
+    if tolerance is None:
+        return chosen_method(method, controls)
+    if method is None:
+        return Default(Adaptive(RKMK(5), tolerance), "the default for a tolerance")
+    return Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
+
+
 def as_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
-    """Convert a user's input to a method, as ``chosen_method``, without the reason."""
-    return chosen_method(method, controls).method
+    """Convert a user's input to a method with steps of one length, as ``chosen_method``, without the reason."""
+    made = chosen_method(method, controls).method
+    refuse_variable_steps(made)
+    return made
 
 
 @judged

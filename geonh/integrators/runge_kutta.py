@@ -30,6 +30,7 @@ g_{k+1}τ(s)⁻¹, with the same shift s, normal to φ = 0 in the centre c, so t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -57,7 +58,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.prediction import continued, followed_by, repeated
-from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
+from geonh.integrators.tableaux import BUTCHER6, DORMAND_PRINCE, DORMAND_PRINCE_ERROR, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
@@ -66,7 +67,7 @@ from geonh.mechanics.system import System
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
-TABLEAUX = {4: RK4, 6: BUTCHER6}
+TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6}
 
 
 class RKMK(RetractingIntegrator):
@@ -75,7 +76,8 @@ class RKMK(RetractingIntegrator):
     Parameters
     ----------
     order : int
-        4 (classical, four stages) or 6 (Butcher, seven stages).
+        4 (classical, four stages), 5 (Dormand and Prince, six stages; with the embedded order 4 it controls the
+        error, ``Adaptive(RKMK(5), tolerance)``) or 6 (Butcher, seven stages).
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
 
@@ -90,6 +92,8 @@ class RKMK(RetractingIntegrator):
        29 (1999), 115–127.
     .. [Iserles2000] A. Iserles, H. Z. Munthe-Kaas, S. P. Nørsett, A. Zanna, "Lie-group methods", Acta Numerica 9
        (2000), 215–365; §4.
+    .. [Dormand1980] J. R. Dormand, P. J. Prince, "A family of embedded Runge–Kutta formulae", Journal of Computational
+       and Applied Mathematics 6 (1980), 19–26; the tableau of order 5.
     .. [Butcher1964] J. C. Butcher, "On Runge–Kutta processes of high order", Journal of the Australian Mathematical
        Society 4 (1964), 179–194; the tableau of order 6.
     """
@@ -103,27 +107,41 @@ class RKMK(RetractingIntegrator):
 
     @property
     def guarantees(self) -> Guarantees:
-        return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
+        made = explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
+        return replace(made, embedded=4) if self.stages_order == 5 else made
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
-        a, b = TABLEAUX[self.stages_order]
+        return self._step(system, clock, state, TABLEAUX[self.stages_order][0])[0]
+
+    def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
+        """Step, and the difference of the embedded solution from it, in σ and in ξ: shape=[2n]."""
+        a, b = DORMAND_PRINCE
+        made, slopes = self._step(system, clock, state, np.vstack([a, b]))
+        error = clock.dt * DORMAND_PRINCE_ERROR
+        return made, jnp.concatenate([weighted(error, [s[i] for s in slopes], system.group.dim) for i in (0, 1)])
+
+    def _step(
+        self, system: System, clock: Clock, state: State, a: np.ndarray
+    ) -> tuple[Outcome, list[tuple[Array, Array]]]:
+        """Step, and the slopes (σ̇, ẇ) at the stages in the rows of a."""
+        b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         N, w = normals(system, x), system.velocity(x, state.p_minus)
         slopes: list[tuple[Array, Array]] = []
         turned = jnp.zeros(n)
-        for i in range(len(b)):
+        for i in range(len(a)):
             sigma = weighted(h * a[i], [s for s, _ in slopes], n)
             c = float(np.sum(a[i]))
             stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
             xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
-            turned = turned + h * b[i] * xi
+            turned = turned + h * b[i] * xi if i < len(b) else turned
         sigma = weighted(h * b, [s for s, _ in slopes], n)
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
-        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged)
+        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), slopes
 
 
 class CommutatorFree(Integrator):

@@ -54,6 +54,8 @@ DORMAND_PRINCE = (
     ),
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 )
+DORMAND_PRINCE_ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
+"""Weights of the fifth order minus those of the embedded fourth; the seventh stage is at the end of the step."""
 
 EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""

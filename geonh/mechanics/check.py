@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,9 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import ON_HOLONOMIC
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
+
+SAME = 1e-10
+"""Largest difference of a metric from the Hessian of its Lagrangian, relative to its largest entry."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +97,19 @@ def check_system(
         raise ValueError(f"scale must be > 0, got {scale}; n_samples=0 looks at the named points alone")
     samples = _samples(system, at, n_samples, seed, float(scale))
     force, note = _force_of(system, controls)
+    with contextlib.suppress(ValueError):  # what is wrong with the rank is among the problems
+        system = system.with_rank_at(samples[0].g, samples[0].t)
     with float64():
         evaluate = in_numpy(lambda t, g, v: _evaluate(system, force, t, g, v), *samples[0][:3])
         values_at = [evaluate(s.t, s.g, s.v) for s in samples]
     given = at is not None
     inside = [i for i, values in enumerate(values_at) if given or _is_inside(values)]
     problems = []
-    for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
+    for test in (_test_mass, _test_hessian, _test_rank, _test_finite, _test_integrals):
         problems += [text for i in inside if (text := test(system, values_at[i], f"at {samples[i].where}"))][:1]
-    m = values_at[0]["mu"].shape[0]
-    n = system.group.dim
-    notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {n - m}"]
+    m, n = values_at[0]["mu"].shape[0], system.group.dim
+    rank = n - (m if system.rank is None else system.rank.total)
+    notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {rank}"]
     if len(inside) < len(values_at):
         outside = next(s.where for i, s in enumerate(samples) if i not in inside)
         off = "" if system.holonomic is None else ", or dependent off φ = 0"
@@ -199,10 +205,12 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
         "first derivatives": jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
+    if system.hessian is not None:
+        out["Hessian"] = jax.hessian(lambda xi: system.lagrangian(x, xi))(xi)
     if not system.is_quadratic:
         out["velocity of the momentum"] = system.velocity(x, p)
     out["phi"] = system.holonomic_residual(x)
-    out["mu"], out["rows"] = system.annihilator(x), system.rows(x)
+    out["mu"], out["rows"] = system.annihilator(x), system.holding(x).rows(x)
     if system.forces is None:
         xi_dot, out["multipliers"] = accelerations(system, t, g, xi)
         out["accelerations"] = xi_dot
@@ -227,6 +235,19 @@ def _is_inside(values: dict[str, Any]) -> bool:
 
 def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
     return metric_fault(system, values["M"], where)
+
+
+def _test_hessian(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+    M, H = values["M"], values.get("Hessian", values["M"])
+    off = np.abs(M - H)
+    if not np.all(np.isfinite(off)) or off.max() <= SAME * np.abs(H).max():
+        return ""
+    i, j = np.unravel_index(np.argmax(off), off.shape)
+    names = system.group.velocity_names
+    return (
+        f"metric= is not the Hessian of lagrangian= in ξ {where}: entry [{i}, {j}], of {names[i]} and {names[j]}, is "
+        f"{M[i, j]:.9g}, and the second derivative is {H[i, j]:.9g}"
+    )
 
 
 def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:

@@ -20,6 +20,7 @@ from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import MANY, LagrangianSystem
+from geonh.mechanics.redundancy import spread, with_known_rank
 
 
 @judged
@@ -58,16 +59,30 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
+        if system.rank is None:
+            found, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
+            known = with_known_rank(system, t, g, rows, "at g")
+            if known is system:
+                return found
+            system = known
     return call_in_numpy(_accelerations, (system, t, g, xi, u), {})
 
 
+def _with_rows(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
+    """``_accelerations``, and the rows of the constraints."""
+    return _accelerations(system, t, g, xi, u), system.annihilator(system.at(g, t))
+
+
 def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
-    return accelerations_at(system, t, system.at(g, t), xi, u)
+    x = system.at(g, t)
+    rate, lam = accelerations_at(system, t, x, xi, u)
+    return rate, spread(system, x, system.mass_matrix(x, xi), lam)
 
 
 @traced_once
 def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """``accelerations`` at a base point x."""
+    """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
+    system = system.holding(x)
     velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (

@@ -17,8 +17,7 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
-from geonh.engine import computed, mapped
-from geonh.geometry.distribution import DEPENDENT, rank_fault
+from geonh.engine import computed
 from geonh.groups.base import Point
 
 SMALL = 4e-15
@@ -66,6 +65,7 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
     if system.holonomic is None:
         return g, jnp.asarray(True)
     x, group = system.at(g, t), system.group
+    system = system.holding(x)
     directions, rounding = normal_directions(system, x), rounding_of_residual(g, system.holonomic_rows(x))
 
     def moved(nu: Array) -> Point:
@@ -86,67 +86,31 @@ def from_afar(system: Any, g: Point, t: Any) -> Point:
         return onto(system, g, t)[0]
     best, left = g, np.inf
     for _ in range(LONGEST_WAY):
-        ahead, size = computed(_corrected, system, (g, t))
+        ahead, size, phi = computed(_corrected, system, (g, t))
         if left <= size < ON_HOLONOMIC or size == 0.0:
-            return g if size == 0.0 else best
+            if np.abs(phi).max() <= ON_HOLONOMIC:
+                return g if size == 0.0 else best
+            raise ValueError(
+                f"the holonomic constraints of {system.name} contradict each other near g0: φ = {phi}, where "
+                "independent ones are zero"
+            )
         best, left, g = g, size, ahead
         if not np.isfinite(size):
             break
     raise ValueError(f"no point near g0 satisfies the holonomic constraints of {system.name}: φ = {size:.3g} is left")
 
 
-def _corrected(system: Any, node: tuple) -> tuple[Point, Array]:
-    """Take one Newton step; return the point, and the largest |φ| before it."""
+def _corrected(system: Any, node: tuple) -> tuple[Point, Array, Array]:
+    """Take one Newton step; return the point, and the largest of the independent φ, and all of them, before it."""
     (g, t), group = node, system.group
     x = system.at(g, t)
-    phi = system.holonomic_residual(x)
-    ahead = group.project(group.compose(g, group.exp(-normal_directions(system, x) @ phi)))
-    return ahead, jnp.max(jnp.abs(phi))
+    held = system.holding(x)
+    phi = held.holonomic_residual(x)
+    ahead = group.project(group.compose(g, group.exp(-normal_directions(held, x) @ phi)))
+    return ahead, jnp.max(jnp.abs(phi)), system.holonomic_residual(x)
 
 
 def refuse_holonomic(system: Any, what: str) -> None:
     """Raise ValueError if a system has holonomic constraints, which ``what`` does not support."""
     if system.holonomic is not None:
         raise ValueError(f"{what} is for systems without constraints on positions; {system.name} has some")
-
-
-def rows_fault(system: Any, g: Point, t: Any, rows: Any, where: str) -> str:
-    """Description of a rank deficiency of the rows of all constraints at a point; "" if there is none.
-
-    Dependent rows are redundant if they are so at points about g too, on φ = 0 or not; else the configuration is
-    singular.
-    """
-    fault = rank_fault(system.name, rows, where)
-    if not fault or system.holonomic is None or not np.all(np.isfinite(rows)):
-        return fault
-    steps = np.random.default_rng(0).normal(size=(3, system.group.dim))
-    around = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(steps), axis=0), (g, np.float64(t)))
-    everywhere = all(
-        np.linalg.svd(_units(there), compute_uv=False)[-1] <= DEPENDENT
-        for there in mapped(_rows_near, system, (*around, 0.3 * steps))
-    )
-    k = len(computed(_residual, system, (g, t)))
-    said = f"the {k} row(s) of holonomic= and the {len(rows) - k} of the distribution of {system.name}"
-    if everywhere:
-        return (
-            f"{said} are redundant, dependent at random points too: leave out what follows from the others (a body "
-            "that rolls takes φ and two forms along the ground, not three)"
-        )
-    return (
-        f"{said} are dependent {where}, though not about it: the configuration is singular, and the constraint force "
-        "is not determined; start elsewhere"
-    )
-
-
-def _rows_near(system: Any, node: tuple) -> Array:
-    g, t, step = node
-    return system.rows(system.at(system.group.compose(g, system.group.exp(step)), t))
-
-
-def _residual(system: Any, node: tuple) -> Array:
-    return system.holonomic_residual(system.at(*node))
-
-
-def _units(rows: np.ndarray) -> np.ndarray:
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(sizes > 0, sizes, 1.0)

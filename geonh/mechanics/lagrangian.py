@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,12 +27,13 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import SIDE_BY_SIDE, Precise, as_numbers, computed, in_float64, jacobian, traced_once
 from geonh.geometry.action import Action, GroupBase, ShapeBase
-from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.distribution import AffineDistribution, Distribution, rank_fault
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import SE2, SO3, LieGroup, Product
 from geonh.groups.base import Point, as_point, tree_add
-from geonh.mechanics.holonomic import from_afar, rows_fault
+from geonh.mechanics.holonomic import from_afar
+from geonh.mechanics.redundancy import Rank, holding, with_known_rank, with_rank_near
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 
 MANY = 16
@@ -69,6 +70,8 @@ class LagrangianSystem(Precise):
     group: LieGroup
     action: Action
     metric: BundleMetric | None
+    hessian: BundleMetric | None
+    """Mass matrix given beside a Lagrangian."""
     potential: Field | None
     lagrangian_function: Callable | None
     distribution: Distribution | None
@@ -81,6 +84,8 @@ class LagrangianSystem(Precise):
     forces_take_parameters: bool = eqx.field(static=True)
     is_quadratic: bool = eqx.field(static=True)
     """True if ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
+    rank: Rank | None = eqx.field(static=True)
+    """Numbers of independent rows, if some depend on others; None if all are independent."""
     name: str = eqx.field(static=True)
     units: tuple[tuple[str, str], ...] = eqx.field(static=True)
     draw: Callable | None = eqx.field(static=True)
@@ -144,9 +149,8 @@ class LagrangianSystem(Precise):
     def is_timed(self) -> bool:
         """True if a function besides the forces depends on the time."""
         D = self.distribution
-        metric = None if self.metric is None else self.metric.field
         fields = (
-            metric,
+            None if self.given_metric is None else self.given_metric.field,
             self.potential,
             self.holonomic,
             *(getattr(D, name, None) for name in ("forms", "frame", "rhs", "drift")),
@@ -224,8 +228,8 @@ class LagrangianSystem(Precise):
 
     @traced_once
     def _mass_matrix(self, x: Any, xi: Array | None) -> Array:
-        if self.metric is not None:
-            return self.metric.matrix(x, self.parameters)
+        if (given := self.given_metric) is not None:
+            return given.matrix(x, self.parameters)
         at = jnp.zeros(self.group.dim) if xi is None else xi
         if len(at) < MANY:
             return jax.hessian(lambda v: self.lagrangian(x, v))(at)
@@ -234,7 +238,13 @@ class LagrangianSystem(Precise):
     @property
     def metric_varies(self) -> bool:
         """True unless the metric is constant, and thus checked on construction."""
-        return self.metric is None or not self.metric.field.is_constant
+        given = self.given_metric
+        return given is None or not given.field.is_constant
+
+    @property
+    def given_metric(self) -> BundleMetric | None:
+        """Mass matrix as given: of the kinetic energy, or the Hessian of a Lagrangian; None if it is derived."""
+        return self.metric if self.hessian is None else self.hessian
 
     def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
         """``saddle``; nan where M is a varying metric that is not positive definite.
@@ -345,8 +355,42 @@ class LagrangianSystem(Precise):
     @traced_once
     def constraint_apart(self, x: Any) -> tuple[Array, Array]:
         """μ(x) and b(x) of the same constraint, shapes [m, n] and [m], with orthogonal rows, as of ``apart``."""
-        mu, b = apart(self.annihilator(x), self.right_hand_side(x)[:, None])
+        held = self.holding(x)
+        mu, b = apart(held.annihilator(x), held.right_hand_side(x)[:, None])
         return mu, b[:, 0]
+
+    def with_rank_at(self, g0: Any, t0: Any = None) -> Any:
+        """System that knows the number of its independent constraints at a point, as ``solve`` finds it at a start.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Point, on the holonomic constraints.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        System
+            The system itself if all constraints are independent, or anything is traced.
+
+        Raises
+        ------
+        ValueError
+            If constraints are dependent at the point only, contradict each other, or are as many as ``rank`` does not
+            say.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are redundant and ``rank`` is not given.
+        """
+        g, t = self.point(g0, on_group=False), 0.0 if t0 is None else t0
+        return self if is_traced(self, g, t) else with_rank_near(self, as_float64(t, "t0", ()), g)
+
+    def holding(self, x: Any) -> Any:
+        """System with independent rows alone, chosen at the base point x; the system itself if all are independent."""
+        return holding(self, x)
 
     def rows(self, x: Any) -> Array:
         """Rows whose rank must stay full along a run, of the forms or of the frame, shape=[k, n]."""
@@ -386,6 +430,7 @@ class LagrangianSystem(Precise):
 
     def normal_momentum(self, x: Any, p: Array) -> Array:
         """Q*(p − Π), shape=[n]: the component of a momentum Mξ, shape=[n], normal to the constraints."""
+        self = self.holding(x)
         if self.holonomic is not None:
             mu = self.annihilator(x)
             return -mu.T @ saddle(self.mass_matrix(x), mu, p, self.right_hand_side(x))[1]
@@ -397,13 +442,15 @@ class LagrangianSystem(Precise):
         """``orthonormal_forms`` in two parts: those of φ, shape=[k, n], and the nonholonomic ones orthogonal to them,
         shape=[m − k, n].
         """
-        forms, k = self.orthonormal_forms(x), len(self.holonomic_residual(x))
+        forms = self.orthonormal_forms(x)
+        k = len(self.holonomic_residual(x)) if self.rank is None else self.rank.positions
         return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
 
     @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
         """Orthonormal form Nξ = c of the constraint, for M⁻¹: N and NM⁻¹ of shape=[m, n], and c, shape=[m]."""
-        return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
+        held = self.holding(x)
+        return orthonormal_forms(self.mass_matrix(x), held.annihilator(x), held.right_hand_side(x))
 
     def nonholonomic_part(self, x: Any, reaction: Array) -> Array:
         """Part of a reaction μᵀλ, shape=[n], that is orthogonal to the rows of φ in M⁻¹."""
@@ -451,10 +498,13 @@ class LagrangianSystem(Precise):
         if is_traced(self, g, xi, t0):
             xi = self.projected_velocity(self.at(g, t0), xi)
         else:
-            M, rows, xi = computed(_projection, self, (g, xi, t0))
-            fault = metric_fault(self, M, "at g0") or rows_fault(self, g, t0, rows, "at g0")
+            made = computed(_projection, self, (g, xi, t0))
+            known = with_known_rank(self, t0, g, made.rows)
+            made = made if known is self else computed(_projection, known, (g, xi, t0))
+            fault = metric_fault(self, made.M, "at g0") or rank_fault(self.name, made.held, "at g0")
             if fault:
                 raise ValueError(fault)
+            xi = made.xi
         return xi if self.holonomic is None else (g, xi)
 
     @in_float64
@@ -482,7 +532,8 @@ class LagrangianSystem(Precise):
         g = self.point(g0)
         if self.holonomic is None:
             return g
-        return from_afar(self, g, as_float64(0.0 if t0 is None else t0, "t0", ()))
+        t = as_float64(0.0 if t0 is None else t0, "t0", ())
+        return from_afar(self if is_traced(self, g, t) else with_rank_near(self, t, g), g, t)
 
     def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
         """Convert a user's input to a group element.
@@ -535,12 +586,20 @@ class LagrangianSystem(Precise):
         return self.group.gap(point)
 
 
-def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
-    """Mass matrix, rows, and the velocity that satisfies the constraints."""
+class _Projection(NamedTuple):
+    """Mass matrix, all rows and independent ones, and the velocity that satisfies the constraints."""
+
+    M: Array
+    rows: Array
+    held: Array
+    xi: Array
+
+
+def _projection(system: LagrangianSystem, node: tuple) -> _Projection:
     g, xi, t = node
     x = system.at(g, t)
     projected = system.projected_velocity(x, xi)
-    return system.mass_matrix(x, projected), system.rows(x), projected
+    return _Projection(system.mass_matrix(x, projected), system.rows(x), system.holding(x).rows(x), projected)
 
 
 def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:

@@ -365,7 +365,7 @@ def across(system: System, M: Array, x: Any) -> Array:
     """Projector onto D^⊥ in a metric M, with the rows of φ among those of D, shape=[n, n]."""
     if system.holonomic is None:
         assert system.distribution is not None
-        return system.distribution.Q(M, x, system.parameters)
+        return system.holding(x).distribution.Q(M, x, system.parameters)
     mu, _ = system.constraint_apart(x)
     _, raised, schur = saddle_inverses(M, mu)
     return raised @ schur @ mu

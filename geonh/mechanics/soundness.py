@@ -13,12 +13,16 @@ import numpy as np
 from jax import Array
 
 from geonh.engine import computed, traced_once
-from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
+from geonh.geometry.distribution import rank_fault
+from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale
+from geonh.mechanics.redundancy import excess, with_known_rank
 
 OFF_GROUP = 1e-9
 """Largest distance of an admissible point from its group."""
 OFF_CONSTRAINT = 1e-9
 """Largest admissible residual of the constraints, relative to 1 + |ξ|."""
+EXCESS = 1e-8
+"""Largest part of redundant rows, relative to their sizes, that does not follow from the others."""
 OTHER_VELOCITY = 1e-5
 """Largest admissible defect, relative to |ξ|, of the inverse Legendre transform of the momentum of a velocity."""
 SINGLE = 1e-5
@@ -27,13 +31,15 @@ SINGLE = 1e-5
 
 class Facts(NamedTuple):
     """Quantities that decide whether a start is valid: distance off the group, ℓ, mass matrix, forms, rows that must be
-    independent (forms or frame), φ, residual of the normalised forms, velocity of the momentum, turn in a step."""
+    independent (forms or frame), the ``excess`` of the others, φ, residual of the normalised forms, velocity of the
+    momentum, turn in a step."""
 
     gap: Array
     level: Array
     M: Array
     forms: Array
     rows: Array
+    excess: Array
     phi: Array
     residual: Array
     again: Array
@@ -51,7 +57,8 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
         system.lagrangian(x, xi),
         system.mass_matrix(x, xi),
         forms,
-        system.rows(x),
+        system.holding(x).rows(x),
+        excess(system, x),
         system.holonomic_residual(x),
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
         xi if system.is_quadratic else system.velocity(x, system.momentum(x, xi)),
@@ -83,6 +90,7 @@ def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
     facts_at_start, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
     on = (
         (facts_at_start.gap <= SINGLE)
+        & (facts_at_start.excess <= SINGLE)
         & (facts_at_start.turn < jnp.pi)
         & jnp.all(jnp.abs(facts_at_start.residual) <= SINGLE * (1.0 + size))
     )
@@ -97,10 +105,29 @@ def gap_of(group: Any, point: Any) -> Array:
     return group.gap(point)
 
 
-def place_fault(system: Any, t: float, g: Any, where: str) -> str:
-    """Description of a fault of the metric or the constraints at a point."""
+def sound_at(system: Any, t: float, g: Any, where: str) -> Any:
+    """System with the number of its independent rows, as of ``with_known_rank``.
+
+    Raises
+    ------
+    ValueError
+        For a fault of the metric or the constraints at a point.
+    """
     M, rows = computed(_place, system, (np.float64(t), g))
-    return metric_fault(system, M, where) or rows_fault(system, g, t, rows, where)
+    fault = metric_fault(system, M, where)
+    known = system if fault else with_known_rank(system, t, g, rows, where)
+    if fault := fault or (rank_fault(system.name, rows, where) if known.rank is None else ""):
+        raise ValueError(fault)
+    return known
+
+
+def place_fault(system: Any, t: float, g: Any, where: str) -> str:
+    """Description of a fault of the metric or the constraints at a point; "" if there is none."""
+    try:
+        sound_at(system, t, g, where)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _place(system: Any, node: tuple) -> tuple[Array, Array]:
@@ -112,9 +139,11 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, facts:
     """Description of a fault of a start."""
     if not facts.gap <= OFF_GROUP:
         return group_fault(system, g, float(facts.gap))
-    fault = metric_fault(system, facts.M, "at g0") or rows_fault(system, g, t, facts.rows, "at g0")
+    fault = metric_fault(system, facts.M, "at g0") or rank_fault(system.name, facts.rows, "at g0")
     if fault:
         return fault
+    if not facts.excess <= EXCESS:
+        return f"{system.name} has more independent constraints at g0 than it has elsewhere, or rank= says"
     if not np.abs(facts.phi).max(initial=0.0) <= ON_HOLONOMIC:
         return (
             f"g0 does not satisfy the holonomic constraints of {system.name}: φ = {facts.phi}; "
@@ -188,7 +217,8 @@ def clearly_sound(xi: np.ndarray, facts: Facts) -> np.ndarray:
     with np.errstate(all="ignore"):
         numbers = np.isfinite(facts.level) & np.isfinite(facts.M).all((1, 2)) & np.isfinite(rows).all((1, 2))
         sizes = np.linalg.norm(rows, axis=2, keepdims=True)
-        near = (facts.gap <= OFF_GROUP) & (largest(facts.phi) <= ON_HOLONOMIC) & (facts.turn < np.pi)
+        near = (facts.excess <= EXCESS) & (facts.gap <= OFF_GROUP)
+        near &= (largest(facts.phi) <= ON_HOLONOMIC) & (facts.turn < np.pi)
         near &= largest(facts.residual) <= OFF_CONSTRAINT * scale
         near &= largest(facts.again - xi) <= OTHER_VELOCITY * np.abs(xi).max(axis=1)
         M = np.where(numbers[:, None, None], facts.M, np.eye(facts.M.shape[1]))
@@ -214,7 +244,7 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
 
 def metric_fault(system: Any, M: Any, where: str) -> str:
     """Description of a fault of a mass matrix, shape=[n, n]."""
-    kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
+    kind = "metric" if system.given_metric is not None else "Hessian of the Lagrangian in ξ"
     named = f"the {kind} of {system.name} {where}"
     if not np.all(np.isfinite(M)):
         return f"{named} is not finite: {M.tolist()}"

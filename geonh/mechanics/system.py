@@ -22,6 +22,7 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
+from geonh.mechanics.redundancy import Rank
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -43,8 +44,9 @@ class System(LagrangianSystem):
     metric : array_like, callable or BundleMetric, optional
         Kinetic energy matrix M in the algebra basis, shape=[n, n] (or its diagonal), constant or function of the base.
     lagrangian : callable, optional
-        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. If it is quadratic in
-        ξ (its traced Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
+        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``potential``. If it is quadratic in ξ (its traced
+        Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term. Beside it ``metric`` is its
+        Hessian in ξ, where that is cheaper to write than to differentiate; ``check`` compares them.
     distribution : Distribution or AffineDistribution, optional
         Velocity constraints; none when left out.
     holonomic : callable, optional
@@ -66,6 +68,11 @@ class System(LagrangianSystem):
         out, a space of planar or spatial poses, attitudes or points implies one.
     name : str
         Name of the system in tables and files.
+    rank : int or (int, int), optional
+        Number of independent constraints, if some follow from the others everywhere, as on a cart with four wheels:
+        of ``holonomic``, or of the forms of ``distribution``; with both, of ``holonomic``, and of the forms beside
+        them. When left out it is found at the start of a run, with a warning that names the redundant rows; needed if
+        the start is traced. The multipliers are those of least norm (``geonh.mechanics.redundancy``).
     units : mapping of str to str, optional
         Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
         "energy". By default time is in s, energy in J, angles in rad, and quantities without a unit by these have none.
@@ -106,11 +113,14 @@ class System(LagrangianSystem):
         draw: Callable | None = None,
         name: str = "system",
         units: Mapping[str, str] | None = None,
+        rank: int | tuple[int, int] | None = None,
     ):
         self.group = as_group(space)
         self.action = make_action(self.group, base)
-        if (metric is None) == (lagrangian is None):
-            raise TypeError("System takes either metric= (with potential=) or lagrangian=")
+        if metric is None and lagrangian is None:
+            raise TypeError(
+                "System takes either metric= (with potential=) or lagrangian=, which may have its Hessian as metric="
+            )
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
         given = (
@@ -141,7 +151,8 @@ class System(LagrangianSystem):
                 "holonomic= goes with a distribution given by forms=, not by frame=: its rows join the forms, and a "
                 "frame would have to be tangent to φ = 0 as well; write Distribution(forms)"
             )
-        self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
+        metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
+        self.metric, self.hessian = (metric, None) if lagrangian is None else (None, metric)
         self.potential = None if potential is None else Field(potential, "potential")
         self.lagrangian_is_timed = isinstance(lagrangian, TimeDependent)
         lagrangian = lagrangian.function if isinstance(lagrangian, TimeDependent) else lagrangian
@@ -157,11 +168,16 @@ class System(LagrangianSystem):
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
         self.name = name
+        self.rank = self._declared_rank(rank)
         self.units = declared_units(units, self._names())
         self.is_quadratic = True
         if not is_traced(self):
             self._check_shapes()
         self.is_quadratic = lagrangian is None or self._is_quadratic()
+        if self.hessian is not None and not self.is_quadratic:
+            raise ValueError(
+                "metric= beside lagrangian= is its Hessian in ξ, and goes with a Lagrangian quadratic in ξ"
+            )
 
     def _repr_html_(self) -> str:
         from geonh.plotting.cards import system_card
@@ -195,6 +211,17 @@ class System(LagrangianSystem):
             ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
+
+    def _declared_rank(self, rank: Any) -> Rank | None:
+        if rank is None:
+            return None
+        kinds = [self.holonomic is not None, self.distribution is not None and self.distribution.forms is not None]
+        given = np.atleast_1d(as_float64(rank, "rank"))
+        if given.shape != (sum(kinds),) or np.any(given != np.round(given)) or np.any(given < (1, 0)[-len(given) :]):
+            wanted = {0: "nothing: there are no rows", 1: "one number of rows", 2: "(rows of holonomic, forms)"}
+            raise ValueError(f"rank must be {wanted[sum(kinds)]} for this system, got {shortly(rank)}")
+        numbers = iter(given.astype(int).tolist())
+        return Rank(*(next(numbers) if kind else 0 for kind in kinds))
 
     def _names(self) -> list[str]:
         """Names that may have a unit; ValueError for a coordinate whose name clashes with another or with a column."""
@@ -248,11 +275,20 @@ class System(LagrangianSystem):
                 expect("potential", lambda x: potential(x, self.parameters), (x,), ())
         else:
             expect("lagrangian", self.lagrangian, (x, vector), ())
+        if self.hessian is not None:
+            hessian = self.hessian
+            expect("metric", lambda x: hessian.field(x, self.parameters), (x,), (n, n), (n,))
         k = 0
         if self.holonomic is not None:
             k = expect("holonomic", self.holonomic_residual, (x,), (None,))[0]
-            if k >= n or k == 0:
-                raise ValueError(f"holonomic has {k} entries on a group of dimension {n}; at least 1, at most {n - 1}")
+            independent = k if self.rank is None else self.rank.positions
+            if independent >= n or k == 0:
+                raise ValueError(
+                    f"holonomic has {independent} entries on a group of dimension {n}; at least 1, at most {n - 1}"
+                    + ("" if self.rank is not None else "; of redundant ones, rank= says how many are independent")
+                )
+            self._check_rank("holonomic", independent, k)
+            k = independent
         if self.distribution is not None:
             self._check_distribution(expect, x, n, k)
         self._check_integrals()
@@ -270,7 +306,8 @@ class System(LagrangianSystem):
             if name == "lagrangian":
                 self.lagrangian_function = careful_field(self.lagrangian_function, lambda function: function)
             elif name == "metric":
-                self.metric = careful_field(self.metric, lambda metric: metric.field.function)
+                owner = "metric" if self.hessian is None else "hessian"
+                setattr(self, owner, careful_field(getattr(self, owner), lambda metric: metric.field.function))
             elif name in ("potential", "holonomic"):
                 setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
             else:
@@ -299,16 +336,24 @@ class System(LagrangianSystem):
         assert D is not None
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
-        if m + k >= n or m == 0:
+        independent = m if self.rank is None else self.rank.forms
+        if independent + k >= n or m == 0:
             left = (
-                "nothing would be left to move" if name == "forms" and m else "leave out a distribution of everything"
+                "nothing would be left to move; of redundant ones, rank= says how many are independent"
+                if name == "forms" and m
+                else "leave out a distribution of everything"
             )
             beside = f" beside {k} holonomic constraint(s)" if k else ""
-            raise ValueError(f"{name} has {m} rows{beside} on a group of dimension {n}; {left}")
+            raise ValueError(f"{name} has {independent} rows{beside} on a group of dimension {n}; {left}")
+        self._check_rank(name, independent, m)
         if getattr(D, "rhs", None) is not None:
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
             expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
+
+    def _check_rank(self, name: str, independent: int, given: int) -> None:
+        if independent > given:
+            raise ValueError(f"rank says that {independent} rows of {name} are independent; it has {given}")
 
 
 def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:

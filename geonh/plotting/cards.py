@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.results.trajectory import with_reason
+from geonh.results.trajectory import steps_of, with_reason
 
 LARGEST = 6
 """Maximum number of rows of matrices shown in full."""
@@ -78,11 +78,10 @@ def trajectory_card(trajectory: Any) -> str:
     from geonh.diagnostics.invariants import invariants  # would be a circular import
 
     a = trajectory.attributes
-    step = with_reason(f"{trajectory.dt:g} s", a["dt_reason"])
     facts = [
         ("space", html.escape(a["group"])),
         ("method", html.escape(with_reason(a["method"], a["method_reason"]))),
-        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {step}"),
+        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, {steps_of(trajectory)}"),
         ("nodes", f"{len(trajectory)}"),
         ("ended", html.escape(trajectory.message)),
     ]
@@ -111,6 +110,7 @@ def promises(guarantees: Any) -> list[tuple[str, str]]:
         ("momentum", g.momentum),
         ("affine", "yes" if g.affine else "no"),
         ("spaces", g.groups),
+        ("steps", g.steps),
         ("reference", g.reference),
     ]
 

@@ -57,24 +57,12 @@ def plain(name: str) -> str:
     return text + "".join(part.translate(_LOW) for part in (axis, index, of and f"_{of}", factor) if part)
 
 
-def velocity_unit(name: str, time: str = "s") -> str:
-    """Unit of a velocity component: rad/s, m/s, or "" if it does not follow from the name."""
-    parts = name.split("_")
-    if any(re.fullmatch(r"omega\d?", part) for part in parts) or "dot" in parts:
-        return f"rad/{time}"
-    if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
-        return f"m/{time}"
-    return ""
-
-
 def component_units(
     point_names: Sequence[str], velocity_names: Sequence[str], declared: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Unit of each coordinate and velocity: the declared one, else that implied by its name; "" if unknown."""
+    """Unit of each coordinate and velocity; "" if it has none."""
     known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
-    units = {name: known.get(name) or velocity_unit(name, known["time"]) for name in velocity_names}
-    along = {name: "m" if units.get(f"v{name}") == f"m/{known['time']}" else "" for name in point_names}
-    return units | {name: known.get(name) or unit for name, unit in along.items()}
+    return {name: known.get(name, "") for name in (*velocity_names, *point_names)}
 
 
 class Units(NamedTuple):

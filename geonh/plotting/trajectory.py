@@ -14,6 +14,7 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.labels import component_units, method_in_words, path_names, symbol, units_of, with_unit
+from geonh.results.trajectory import steps_of
 from geonh.units import angle_names
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def draw_title(figure: Figure, trajectory: Any) -> None:
     steps, time = int(trajectory.k[-1]), units_of(trajectory).time
     facts = f"{a['group']}  ·  {method_in_words(trajectory)}"
     facts = facts if head == a["system"] else f"{a['system']} on {facts}"
-    facts += f"  ·  dt = {trajectory.dt:g} {time}  ·  {steps} steps"
+    facts += f"  ·  {steps_of(trajectory, time)}  ·  {steps} steps"
     if not trajectory.success:
         facts += f"\nSTOPPED EARLY at t = {trajectory.t[-1]:g} {time}: {trajectory.status.message}"
     if trajectory.spoiled_from is not None:

@@ -18,9 +18,10 @@ from jax import Array, lax
 from geonh.arguments.validators import as_float64
 from geonh.engine import mapped
 from geonh.groups.base import Point
-from geonh.integrators.base import Problem
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import ArrayLike, Clock, NodalControls, Result, State
-from geonh.results.nodes import Nodes, node_row
+from geonh.integrators.variable_steps import VariableSteps
+from geonh.results.nodes import Node, Nodes, node_row
 from geonh.results.record import Record
 
 ROUNDING = 1e-12
@@ -47,7 +48,13 @@ def partial_step(problem: Problem, k: Array, g: Point, xi: Array, s: Array) -> t
     """Node k = 1 of the method restarted at (g, ξ), node k of the run, after the fraction s of a step; its clock."""
     system, method, clock = problem.system, problem.method, problem.clock
     part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
+    method = maker_of(method)
     return method.next_node(system, part, method.first_node(system, part, g, xi)), part
+
+
+def maker_of(method: Integrator) -> Integrator:
+    """Method that makes the steps of a method: that with steps of variable length has another one do it."""
+    return method.method if isinstance(method, VariableSteps) else method
 
 
 def controls_of_part(clock: Clock, k: Array, s: Array) -> Any:
@@ -97,6 +104,8 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
     ValueError
         If a step from a node fails.
     """
+    if isinstance(run.method, VariableSteps):
+        return _between(run, times)
     dt, last = run.dt, len(run) - 1
     number = (times - run.t0) / dt  # of steps
     number = np.where(np.abs(number - np.round(number)) <= ROUNDING * (1 + np.abs(number)), np.round(number), number)
@@ -104,17 +113,48 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
     whole, part = np.divmod(number - run.k[at], 1.0)
     nodes = jax.tree.map(lambda a: a[at], run.points)
     rows, status = mapped(_at, run.problem, Wanted(nodes, whole.astype(np.int64), part))
+    _refuse_failed(times, status)
+    found = Nodes.of_rows(rows, run.p_plus.shape[1])
+    return found._replace(k=run.k[at] + whole.astype(np.int64), t=times)
+
+
+def _between(run: Record, times: np.ndarray) -> Nodes:
+    """Nodes of a run with steps of variable length, by one step of the method that makes them."""
+    assert run.method is not None
+    if np.any(np.diff(run.k) != 1):
+        raise ValueError("steps of variable length are not done again: the solution between them needs save_every=1")
+    sign = np.sign(run.dt)
+    at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
+    nodes = jax.tree.map(lambda a: a[at], run.points)._replace(span=times - run.t[at])
+    rows, status = mapped(_after, run.problem._replace(method=maker_of(run.method)), nodes)
+    _refuse_failed(times, status)
+    return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
+
+
+def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:
     if status.any():
         i = int(np.flatnonzero(status)[0])
         raise ValueError(f"no solution at t = {times[i]:g}: {Result(int(status[i])).message}")
-    found = Nodes.of_rows(rows, run.p_plus.shape[1])
-    return found._replace(k=run.k[at] + whole.astype(np.int64), t=times)
+
+
+def _after(problem: Problem, node: Node) -> tuple[Array, Array]:
+    """Row of the node at the end of one step of the length ``node.span``, and its status."""
+    p, (clock, k) = (node.p_plus + node.p_minus) / 2, node.local(problem.clock)
+    xi = problem.system.velocity(problem.system.at(node.g, clock.time(k)), p)
+    problem = problem._replace(clock=clock)
+
+    def further() -> tuple[Array, Array]:
+        new, _ = partial_step(problem, jnp.asarray(k), node.g, xi, jnp.ones(()))
+        return _row(problem, new), jnp.asarray(new.status)
+
+    here = jnp.concatenate([jnp.asarray(node.k, float)[None], problem.system.group.to_vector(node.g), p, p])
+    return lax.cond(node.span != 0, further, lambda: (here, jnp.zeros((), jnp.int32)))
 
 
 def _at(problem: Problem, wanted: Wanted) -> tuple[Array, Array]:
     """Row of the wanted node, and the status of the steps to it."""
     system, method, clock = problem.system, problem.method, problem.clock
-    k, g, p_plus, p_minus, _ = wanted.node
+    k, g, p_plus, p_minus, *_ = wanted.node
     t, p = clock.time(k), (p_plus + p_minus) / 2
     controls = clock.controls
     if controls is not None and not callable(controls):

@@ -155,7 +155,7 @@ def _fields(data: Any) -> dict[str, Any]:
         **nodes,
         **numbers,
         "status": Result[status],
-        "state": _state(data, attributes, n, int(k[-1])),
+        "state": _state(data, attributes, n, int(k[-1]) - (t is not None)),
         "attributes": attributes,
         "loaded": loaded,
         "function_values": _function_values(data, len(k)),

@@ -79,7 +79,8 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
         try:
             dataset.to_netcdf(temporary, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # how the NetCDF library reports a full disk
-            raise OSError(f"{path} could not be written: {error}") from error
+            free = shutil.disk_usage(folder).free
+            raise OSError(f"{path} could not be written, with {free} bytes free there: {error}") from error
         with open(temporary, "r+b") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0, os.SEEK_END)

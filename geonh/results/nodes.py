@@ -26,6 +26,8 @@ class Node(NamedTuple):
         Incoming and outgoing momenta.
     t : float, or None
         Time, seconds; None for t_k.
+    span : float, or None
+        Length of the step that follows, for events in it; None for dt.
     """
 
     k: ArrayLike
@@ -33,15 +35,19 @@ class Node(NamedTuple):
     p_plus: ArrayLike
     p_minus: ArrayLike
     t: ArrayLike = None
+    span: ArrayLike = None
 
     def local(self, clock: Clock) -> tuple[Clock, ArrayLike]:
-        """Clock that has the time of the node, and the node's number in it."""
-        return (clock, self.k) if self.t is None else (clock.starting(self.t), 0)
+        """Clock that has the time of the node, and the step from there, and the node's number in it."""
+        if self.t is None:
+            return clock, self.k
+        here = clock.starting(self.t)
+        return here if self.span is None else here._replace(dt=self.span), 0
 
     @classmethod
     def of(cls, state: State) -> Node:
         """Saved data of a state."""
-        return cls(state.k, state.g, state.p_plus, state.p_minus)
+        return cls(state.k, state.g, state.p_plus, state.p_minus, state.t)
 
 
 class Nodes(NamedTuple):
@@ -66,15 +72,17 @@ class Nodes(NamedTuple):
     t: ArrayLike = None
 
     @classmethod
-    def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
-        """Create from rows (k, g, p⁺, p⁻), shape=[…, width], of a group of dimension n."""
+    def of_rows(cls, rows: np.ndarray, n: int, *, timed: bool = False) -> Nodes:
+        """Create from rows (k, g, p⁺, p⁻), shape=[…, width], of a group of dimension n; with times (…, t) if timed."""
+        rows, t = (rows[..., :-1], rows[..., -1]) if timed else (rows, None)
         k, g_vector, p_plus, p_minus = np.split(rows, [1, rows.shape[-1] - 2 * n, rows.shape[-1] - n], axis=-1)
-        return cls(k[..., 0], g_vector, p_plus, p_minus)
+        return cls(k[..., 0], g_vector, p_plus, p_minus, t)
 
     @property
     def rows(self) -> np.ndarray:
-        """(k, g, p⁺, p⁻) of each node, shape=[…, 1 + size + 2n]."""
-        return np.concatenate([self.k[..., None], *self[1:4]], axis=-1, dtype=np.float64)
+        """(k, g, p⁺, p⁻) of each node, shape=[…, 1 + size + 2n], and t if it has one."""
+        t = [] if self.t is None else [self.t[..., None]]
+        return np.concatenate([self.k[..., None], *self[1:4], *t], axis=-1, dtype=np.float64)
 
     def taken(self, which: Any) -> Nodes:
         """Some of the nodes, by an index of the leading axes."""
@@ -82,6 +90,7 @@ class Nodes(NamedTuple):
 
 
 def node_row(problem: Problem, state: State) -> Array:
-    """Saved data of a node as a row, shape=[1 + size + 2n]."""
+    """Saved data of a node as a row, shape=[1 + size + 2n], and its time where steps differ in length."""
     position = problem.system.group.to_vector(state.g)
-    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
+    t = [] if state.t is None else [jnp.asarray(state.t)[None]]
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus, *t])

@@ -17,6 +17,7 @@ from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
+from geonh.mechanics.redundancy import spread
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 
@@ -128,12 +129,12 @@ def _impulse(
 
     The jump excludes the rows of φ, whose impulses belong to the steps: their λ is that of the continuous equations.
     """
-    M, mu, h = system.mass_matrix(x), system.annihilator(x), method.impulse_step(clock)
-    free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
+    M, mu, h = system.mass_matrix(x), system.holding(x).annihilator(x), method.impulse_step(clock)
+    free, reaction = jump - h * system.force(clock.time(k), x, xi, clock.control(k)), system.annihilator(x).T @ lam
     if system.holonomic is not None:
-        free = free + h * (mu.T @ lam - system.nonholonomic_part(x, mu.T @ lam))
-    impulses = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
-    part = h / 2 * mu.T @ (impulses - lam)
+        free = free + h * (reaction - system.nonholonomic_part(x, reaction))
+    impulses = spread(system, x, M, -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h)
+    part = h / 2 * system.annihilator(x).T @ (impulses - lam)
     square = part @ solve_spd(M, part)
     size = safe_sqrt(square) + 0.0 * square  # propagate nan
     return {"impulse_multipliers": impulses, "alternating": size, "kinetic": xi @ M @ xi / 2}

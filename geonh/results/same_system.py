@@ -100,9 +100,9 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         return system.at(g, t)
 
     functions: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
-    if system.metric is not None:
+    if system.given_metric is not None:
         functions["metric"] = lambda: system.mass_matrix(at(g))
-    else:
+    if system.metric is None:
         functions["lagrangian"] = lambda: system.lagrangian(at(g), xi)
     if system.potential is not None:
         functions["potential"] = lambda: system.potential_energy(at(g))

@@ -23,7 +23,7 @@ from geonh.results.observables import Observed, observe
 _ARRAYS = ("t", "k", "g", "p_plus", "p_minus", "status", "controls", "arrays")
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=_ARRAYS, meta_fields=("parts",))
+@functools.partial(jax.tree_util.register_dataclass, data_fields=_ARRAYS, meta_fields=("parts", "timed"))
 @dataclass(frozen=True, eq=False, repr=False)
 class TracedTrajectory(Observed):
     """Result of ``integrate``: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
@@ -63,8 +63,9 @@ class TracedTrajectory(Observed):
         First integrals.
     observables : dict of str to array, shape=[N, …]
         All of them, by name, computed together.
-    controls, arrays, parts : array or None, list of array, Parts
-        Controls at the nodes, if they were given there, and the problem: for the observables.
+    controls, arrays, parts, timed : array or None, list of array, Parts, bool
+        Controls at the nodes, if they were given there, and the problem, and whether steps differ in length: for the
+        observables.
     """
 
     t: Array
@@ -76,13 +77,16 @@ class TracedTrajectory(Observed):
     controls: Array | None
     arrays: list[Array]
     parts: Parts
+    timed: bool = False
 
     @classmethod
     def of(cls, problem: Problem, t: Array, node: Node, status: Array, controls: Array | None) -> TracedTrajectory:
         """Create from nodes, with a leading axis, of a problem, and controls there if they were given at the nodes."""
         impulse = problem.method.guarantees.node == "impulse"  # else one program for all methods
         arrays, parts = Parts.of(problem if impulse else problem._replace(method=None))
-        return cls(t, node.k, node.g, node.p_plus, node.p_minus, status, controls, arrays, parts)
+        timed = node.t is not None
+        t = node.t if timed else t
+        return cls(t, node.k, node.g, node.p_plus, node.p_minus, status, controls, arrays, parts, timed)
 
     @property
     def g_vector(self) -> Array:
@@ -133,7 +137,7 @@ def _base_points(run: TracedTrajectory) -> Any:
 
 def _observed(run: TracedTrajectory) -> dict[str, Array]:
     """Observables of all nodes of a run without batch axes."""
-    nodes = Node(run.k, run.g, run.p_plus, run.p_minus), run.controls
+    nodes = Node(run.k, run.g, run.p_plus, run.p_minus, run.t if run.timed else None), run.controls
     layout = Layout.of(jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], nodes)))
     observed = _layout(run.parts, layout)
     evaluate = Evaluation(_Observe(layout), run.parts, observed.size)

@@ -25,6 +25,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.integrators.registry import methods
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -115,7 +116,8 @@ class Trajectory(Record):
         if self.state is None:
             return f"{self.attributes['system']}: {self.status.message} after its last node, t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
-        text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self._fault}"
+        t = self.t0 + step * self.dt if self.state.t is None else float(self.state.t)
+        text = f"{self.attributes['system']}: step {step}, t = {t:.6g}: {self._fault}"
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
@@ -143,11 +145,10 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
-        step = with_reason(f"{self.dt:g}", a["dt_reason"])
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
-            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {step}, "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, {steps_of(self)}, "
             f"{self.status.name.lower()}{spoiled}"
         )
 
@@ -179,7 +180,7 @@ class Trajectory(Record):
         ValueError
             For times out of order or outside the span, or a trajectory without the system and the method of its run.
         """
-        if self.nodes.t is not None:
+        if self.nodes.t is not None and not isinstance(self.method, VariableSteps):
             raise ValueError("these are the nodes at given times of a run already: call the run itself")
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
@@ -334,6 +335,17 @@ class Trajectory(Record):
         return view(self, *others, **options)
 
 
+def steps_of(trajectory: Record, unit: str = "s") -> str:
+    """Description of the steps of a run: their length, or the shortest and the longest."""
+    if trajectory.nodes.t is None:
+        return f"dt = {with_reason(f'{trajectory.dt:g} {unit}', trajectory.attributes['dt_reason'])}"
+    steps = np.diff(trajectory.k)
+    if not len(steps) or np.any(steps == 0):  # times at which the solution is wanted
+        return "steps of variable length"
+    lengths = np.abs(np.diff(trajectory.t)) / steps
+    return f"steps of {lengths.min():.3g} to {lengths.max():.3g} {unit}"
+
+
 def with_reason(method: str, reason: str) -> str:
     """Description of a method, after its name in ``methods`` if it has one; with the reason for it in parentheses."""
     name = _names().get(method)
@@ -357,6 +369,7 @@ def describe(method: Integrator) -> str:
 @functools.lru_cache
 def _described(method: Integrator) -> str:
     text = eqx.tree_pformat(method, width=10**6, short_arrays=False)
+    text = re.sub(r"np\.float64\(([^)]*)\)", r"\1", text)
     return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
 
 

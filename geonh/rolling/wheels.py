@@ -35,6 +35,7 @@ from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
+from geonh.rolling.composite import mass_matrix
 
 
 @argument_type
@@ -162,7 +163,8 @@ def wheel(
     steering_inertia : float
         Moment of inertia of the steered part about the vertical, kg m²; positive if ``steered``.
     grips : bool
-        True if it does not slide sideways; only for one of the wheels on an axle, else the constraints are dependent.
+        True if it does not slide sideways. Of several wheels on an axle that grip, all but one are redundant: say so by
+        ``rank`` of ``planar``, or let one alone grip.
 
     Returns
     -------
@@ -271,6 +273,7 @@ def planar(
     first_integrals: Mapping[str, FirstIntegral] | None = None,
     draw: Callable | None = None,
     name: str = "planar body",
+    rank: int | None = None,
 ) -> System:
     """System of a planar body with its wheels and trailers.
 
@@ -291,6 +294,8 @@ def planar(
         steering turns them, rolling is not shown.
     name : str
         Name in tables and files.
+    rank : int, optional
+        Number of independent constraints, if some are redundant; as for ``System``.
 
     Returns
     -------
@@ -316,6 +321,7 @@ def planar(
     return System(
         space,
         lagrangian=_Lagrangian(None if potential is None else Field(potential, "potential")),
+        metric=mass_matrix,
         distribution=Distribution(forms=VelocityForms(_constraints, 3 + len(names))) if standing else None,
         forces=forces,
         parameters={"body": body, **(parameters or {})},
@@ -323,6 +329,7 @@ def planar(
         first_integrals=first_integrals,
         draw=_drawing if draw is None else draw,
         name=name,
+        rank=rank,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.redundancy import with_rank_near
 from geonh.mechanics.system import System
 from geonh.results import files
 from geonh.results.events import Crossings, Event
@@ -69,6 +70,7 @@ def new_trajectory(
             g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
             p_plus=np.asarray(state.p_plus)[None],
             p_minus=np.asarray(state.p_minus)[None],
+            t=None if state.t is None else np.asarray(state.t)[None],
         ),
         RunState(system, method, clock, state, None, events, crossings, new_trail(system, method)),
         dt=float(clock.dt),
@@ -84,7 +86,7 @@ def extended(
 ) -> Trajectory:
     """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
     all_rows, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
-    nodes = Nodes.of_rows(all_rows, trajectory.p_plus.shape[1])
+    nodes = Nodes.of_rows(all_rows, trajectory.p_plus.shape[1], timed=state.t is not None)
     k = np.arange(len(all_rows)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
     k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
     run = replace(trajectory.run, state=state, function_values=None, trail=trail)
@@ -115,8 +117,10 @@ def with_events(
 
 def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
     """Prepare a trajectory for continuation by an engine, without a last node that a longer run would not save."""
+    assert trajectory.state is not None
     prepared = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
-    if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
+    is_saved = trajectory.k[-1] % trajectory.save_every == 0 and trajectory.k[-1] <= trajectory.state.k
+    if len(trajectory) < 2 or is_saved:
         return prepared
     return prepared.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
 
@@ -176,6 +180,7 @@ def bound(
     state = trajectory.state._replace(
         g=system.point(trajectory.state.g, on_group=False)
     )  # the distance from the group is the method's
+    system = with_rank_near(system, clock.time(int(state.k)), state.g)
     if isinstance(state.memory, files.Leaves):
         node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
         memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
@@ -229,7 +234,7 @@ def _changed(trajectory: Trajectory, before: Trajectory, changes: dict[str, str]
 def _with_changes_recorded(trajectory: Trajectory, changes: dict[str, str]) -> Trajectory:
     """Record the changes at the last node among the attributes."""
     k = int(trajectory.k[-1])
-    change = {"step": k, "t": trajectory.t0 + k * trajectory.dt, "what": changes}
+    change = {"step": k, "t": float(trajectory.t[-1]), "what": changes}
     return replace(
         trajectory, attributes={**trajectory.attributes, "changes": [*trajectory.attributes["changes"], change]}
     )

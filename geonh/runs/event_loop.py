@@ -103,7 +103,8 @@ class Watching:
 
     @cached_property
     def _locate(self) -> Callable[[Any], Any]:
-        return prepared(located, self._problem, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
+        node = self._ends(self.begin.state, self.begin.state)[0]
+        return prepared(located, self._problem, Search(node, np.int64(0), *np.zeros(3)))
 
     def _record(self, here: Watched) -> bool:
         """Locate the events of the step that starts here; return True if one of them stops the run."""
@@ -111,12 +112,13 @@ class Watching:
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
-            self._notices.unknown(i, f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
+            t = clock.t0 + after.state.k * clock.dt if after.state.t is None else after.state.t
+            self._notices.unknown(i, f"at t = {float(t):g}")
         which = np.flatnonzero(after.suspects)
         if not len(which):
             return False
         assert self.crossings is not None
-        nodes = (_repeated(Node.of(watched.state), len(which)) for watched in (here, after))
+        nodes = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         directions = np.array([events[i].direction for i in which])
         zeros = located_zeros(
             self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions
@@ -129,6 +131,25 @@ class Watching:
         crossings = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
         self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
         return bool(recorded) and events[zeros.which[recorded[-1]]].stop
+
+    @staticmethod
+    def _ends(here: State, after: State) -> tuple[Node, Node]:
+        """Nodes at both ends of a step, with its length where steps differ."""
+        ends = Node.of(here), Node.of(after)
+        if here.t is None:
+            return ends
+        return ends[0]._replace(span=after.t - here.t), ends[1]._replace(span=after.t - here.t)
+
+    def shortened(self, watched: Watched, end: float) -> tuple[Watched, int]:
+        """Last step of a run with steps of variable length, which leads to its end, and its status."""
+        row = np.empty((1, self.width))
+        while abs(end - watched.state.t) > 4 * np.finfo(float).eps * abs(end):  # once; more where an event is there
+            memory = watched.state.memory._replace(h=np.float64(end - watched.state.t))
+            begin = watched._replace(state=watched.state._replace(memory=memory))
+            watched, status, _ = list(self.pieces(begin, 1, 1, row))[-1]
+            if status:
+                return watched, status
+        return watched, int(Result.SUCCESS)
 
 
 class Zeros(NamedTuple):
@@ -244,7 +265,10 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
         return watched._replace(state=new, trail=trail), new.status
     xi, values = at_node(problem, Node.of(new))
     before, after = (watched.state.g, watched.xi), (new.g, xi)
-    suspects = possible_events(problem, watched.state.k, before, after, watched.values, values)
+    step = Node.of(watched.state)
+    if new.t is not None:
+        step = step._replace(span=new.t - watched.state.t)
+    suspects = possible_events(problem, step, before, after, watched.values, values)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     possible = jnp.any(suspects | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)
@@ -252,10 +276,12 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
 
 
 def possible_events(
-    problem: Problem, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array
+    problem: Problem, step: Node, before: tuple, after: tuple, at_before: Array, at_after: Array
 ) -> Array:
-    """Events that may lie in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
-    system, clock, events = problem.system, problem.clock, problem.events
+    """Events that may lie in the step from a node, by the interpolation from (g, ξ) before to (g, ξ) after,
+    shape=[events].
+    """
+    system, events, (clock, k) = problem.system, problem.events, step.local(problem.clock)
     place = curve(system.group, before, after, jnp.asarray(clock.dt))
 
     def at(s: Array) -> Array:
@@ -323,8 +349,10 @@ class Located(NamedTuple):
 
 def located(problem: Problem, search: Search) -> Located:
     """Locate an event in an interval of a step, by partial steps of the method; at b if there is none."""
-    system, clock, events = problem.system, problem.clock, problem.events
-    k, g, p_plus, p_minus, _ = search.node
+    system, events = problem.system, problem.events
+    g, p_plus, p_minus = search.node.g, search.node.p_plus, search.node.p_minus
+    clock, k = search.node.local(problem.clock)
+    problem = problem._replace(clock=clock)
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 

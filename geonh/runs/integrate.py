@@ -19,12 +19,13 @@ from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
-from geonh.integrators.registry import as_method
+from geonh.integrators.registry import chosen_method
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import as_span, as_start, refuse_unsound
+from geonh.runs.start import as_span, as_start, known_sound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -110,8 +111,12 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = as_method(method, controls)
-    save_every, (dt, n_steps, _) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
+    method = chosen_method(method, controls).method
+    if isinstance(method, VariableSteps) and t_end is not None:
+        raise ValueError(
+            "a traced run has a known number of steps: with steps of variable length pass n_steps, not t_end"
+        )
+    save_every, (dt, n_steps, *_) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
@@ -119,7 +124,7 @@ def integrate(
     as_flag(observables, "observables")
     with float64():
         start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-        refuse_unsound(system, method, start)
+        system = known_sound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))

@@ -32,6 +32,8 @@ from geonh.runs.start import InitialData
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
+FEW = 2**14
+"""The same where the number of nodes is not known."""
 BETWEEN = 60.0
 """Seconds between checkpoints; longer if saving takes more than a twentieth of that."""
 
@@ -89,7 +91,8 @@ def advance(
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
-    if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
+    # a terminal event may end a longer run, and with an end time the number of steps is not known
+    if not any(event.stop for event in trajectory.watched) and problem.clock.end is None:
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
         advice = "raise save_every, or write them to a store: geonh.stream"
         refuse_too_much(
@@ -101,7 +104,7 @@ def advance(
         try:
             with reporting(progress, n_steps) as report:
                 for _ in run.steps(begun + n_steps):
-                    report(int(run.state.k) - begun, n_steps)
+                    report(int(run.state.k) - begun, run.expected(begun, n_steps))
                     save.if_due(run)
                     if interrupts.requested:
                         raise KeyboardInterrupt
@@ -133,16 +136,29 @@ class _RunInProgress:
     status: Result
     loop: Watching
     rows: list[np.ndarray]
+    before: State | None = None
+    """State before a shortened last step, from which the run is resumed."""
 
     @property
     def state(self) -> State:
         return self.watched.state
 
+    def expected(self, begun: int, n_steps: int) -> int:
+        """Number of steps of the run; estimated from the time done where steps differ in length."""
+        clock, done = self.trajectory.clock, int(self.state.k) - begun
+        if clock is None or clock.end is None:
+            return n_steps
+        t0 = self.trajectory.t[-1]
+        part = (self.state.t - t0) / (clock.end - t0)
+        return max(round(done / part), done) if part > 0 else max(done, 1)
+
     def steps(self, end: int) -> Iterator[None]:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
+        t_end = None if self.trajectory.clock is None else self.trajectory.clock.end
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, stride)
+            n_nodes = n_nodes if t_end is None else min(n_nodes, FEW)
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]
@@ -153,6 +169,11 @@ class _RunInProgress:
                     self.rows = [*before, buffer[: len(last) + n]]
                 self.watched, self.status = watched, Result(status)
                 yield
+        if self.status is Result.END and t_end is not None:
+            self.before, self.status = self.state, Result.SUCCESS
+            self.watched, status = loop.shortened(self.watched, float(t_end))
+            self.status = Result(status)
+            yield
 
     def trajectory_so_far(self) -> Trajectory:
         """Trajectory up to the last good node, even if that is off the grid of saved nodes."""
@@ -163,7 +184,8 @@ class _RunInProgress:
         if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
                 rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
-        trajectory = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
+        state = self.state if self.before is None else self.before
+        trajectory = extended(self.trajectory, rows, state, self.status, self.watched.trail)
         return trajectory.with_run(crossings=self.loop.crossings)
 
 

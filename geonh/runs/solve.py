@@ -19,7 +19,8 @@ from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
-from geonh.integrators.registry import chosen_method, method_of
+from geonh.integrators.registry import method_of, stepping_method
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import ROUNDING, as_times, end_of
 from geonh.results.events import Crossings, Event, as_events
@@ -28,7 +29,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress
-from geonh.runs.start import as_span, as_start, first_node
+from geonh.runs.start import as_span, as_start, as_variable_span, first_node
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -40,7 +41,7 @@ def solve(
     *,
     xi0: Any,
     g0: Any = None,
-    dt: float,
+    dt: float | None = None,
     n_steps: int | None = None,
     t_end: float | None = None,
     t0: float = 0.0,
@@ -48,6 +49,7 @@ def solve(
     events: Event | Iterable[Event] = (),
     save_every: int = 1,
     t_eval: Any = None,
+    tolerance: float | None = None,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
@@ -66,7 +68,7 @@ def solve(
     g0 : point of the group, optional
         Initial group element; the identity when left out.
     dt : float
-        Time step in seconds; negative runs backwards.
+        Time step in seconds; negative runs backwards. With a tolerance, bound of the first step, and optional.
     n_steps : int
         Number of steps; left out where ``t_end`` is given.
     t_end : float, optional
@@ -83,6 +85,8 @@ def solve(
     t_eval : array_like, shape=[M], optional
         Times at which the solution is wanted, in the order of the run, in place of its nodes: ``traj(t_eval)``. Where
         neither ``n_steps`` nor ``t_end`` is given, the run ends at the last of them.
+    tolerance : float, optional
+        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(5)`` when left out.
     throw : bool
         Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
@@ -104,27 +108,32 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    method, reason = chosen_method(method, controls)
+    method, reason = stepping_method(method, tolerance, controls)
     if is_traced(xi0, g0, dt, t0, t_end, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = np.atleast_1d(as_float64(t_eval, "t_eval"))[-1] if np.size(t_eval) else None
-    span = as_span(dt, n_steps, t_end, t0)
+    varies = isinstance(method, VariableSteps)
+    span = as_variable_span(dt, n_steps, t_end, t0, xi0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
-    start = as_start(system, method, xi0, g0, span.dt, t0, span.n_steps, controls)
+    start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
+    start = start._replace(clock=start.clock._replace(end=span.end))
     if t_eval is not None:
-        t_eval = as_times(t_eval, "t_eval", float(t0), float(start.clock.t0 + span.n_steps * start.clock.dt))
+        if varies and (n_steps is not None or save_every > 1):
+            raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
+        end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
+        t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
     watched = events_of(events, system, start.clock)
-    node, facts = first_node(system, method, start)
+    system, node, facts = first_node(system, method, start)
     crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
     problem = Problem(system, method, start.clock, watched)
     with float64():
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    made = advance(trajectory, span.n_steps, throw, progress, checkpoint, (start, facts))
-    return made if t_eval is None else _at_times(made, t_eval)
+    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, None if varies else (start, facts))
+    return result if t_eval is None else _at_times(result, t_eval)
 
 
 @interrupted_at_once
@@ -196,7 +205,7 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     before = trajectory
-    n_steps = _remaining_steps(trajectory, n_steps, t_end)
+    n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
     bound_system = trajectory.system if system is None else system
     if trajectory.state is not None and isinstance(bound_system, System):
@@ -212,7 +221,9 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        watched = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        clock = trajectory.clock._replace(end=end)
+        watched = trajectory.watched if events is None else events_of(events, trajectory.system, clock)
+        trajectory = trajectory.with_run(clock=clock)
         trajectory = with_events(trajectory, watched, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
@@ -224,16 +235,22 @@ def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
     return run(reached) if len(reached) else run.first(1)
 
 
-def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> int:
-    """Number of steps from the last one of a run; ValueError unless ``t_end`` is a node of the run."""
+def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> tuple[int, Any]:
+    """Number of steps from the last one of a run, and the time at which steps of variable length end.
+
+    ValueError if others do not lead to ``t_end``.
+    """
     dt, last = trajectory.dt, trajectory.t[-1]
+    if trajectory.nodes.t is not None:
+        span = as_variable_span(dt, n_steps, t_end, last, ())
+        return span.n_steps, span.end
     if trajectory.state is not None:
         last = trajectory.t0 + int(trajectory.state.k) * dt
     span = as_span(dt, n_steps, t_end, last)
     if span.dt != dt:
         nodes = " and ".join(f"{last + (span.n_steps - i) * dt:.12g}" for i in (1, 0))
         raise ValueError(f"t_end must be a node of the run, whose dt = {dt:g}: {nodes} are the nearest, got {t_end:g}")
-    return span.n_steps
+    return span.n_steps, None
 
 
 def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:

@@ -15,9 +15,15 @@ from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
+from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
 from geonh.runs.controls import as_controls, inspect_forces
+
+FIRST = 0.01
+"""First step of variable length, relative to the run, and its largest change of a coordinate of the group."""
+MOST = 2**50
+"""Number of steps of a run that ends at a time, if they differ in length."""
 
 
 class InitialData(NamedTuple):
@@ -29,11 +35,14 @@ class InitialData(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Time step and number of steps of a run, and why the step is not the one that was given; "" if it is."""
+    """Time step and number of steps of a run, and why the step is not the one that was given; "" if it is. With steps
+    of variable length the first step, the largest number, and the time at which the run ends, or None.
+    """
 
     dt: Any
     n_steps: int
     reason: str = ""
+    end: Any = None
 
 
 def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
@@ -47,9 +56,9 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     TypeError, ValueError
         For invalid input, for both or neither of ``n_steps`` and ``t_end``, or a dt that leads away from ``t_end``.
     """
-    if (n_steps is None) == (t_end is None):
-        what = "are both given: leave one of them out" if t_end is not None else "are both missing: pass one of them"
-        raise ValueError(f"n_steps, the number of steps, and t_end, the time of the last node, {what}")
+    _refuse_both(n_steps, t_end)
+    if dt is None:
+        raise ValueError("dt, the time step, is missing: pass it, or tolerance, by which steps are chosen")
     if t_end is None:
         return Span(dt, as_count(n_steps, "n_steps"))
     if is_traced(dt, t0, t_end):
@@ -59,16 +68,9 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
         )
     step, begin, end = as_float64(dt, "dt", ()), as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
     _refuse_zero(step)
+    length = _length(begin, end, step)
     with np.errstate(over="ignore"):
-        length = end - begin
         number = length / step
-    if length == 0:
-        raise ValueError(f"t_end must differ from t0, got {end:g} for both")
-    if number < 0:
-        raise ValueError(
-            f"dt = {step:g} leads away from t_end = {end:g}, which is {'before' if length < 0 else 'after'} "
-            f"t0 = {begin:g}: pass dt = {-step:g}"
-        )
     if not number < 2.0**53:
         raise ValueError(f"dt = {step:g} is too small for a run from t0 = {begin:g} to t_end = {end:g}")
     whole = max(round(float(number)), 1)
@@ -77,6 +79,50 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
         return Span(step, whole)
     whole = math.ceil(number)
     return Span(np.float64(length / whole), whole, f"lowered from {step:g}, to end at t = {end:g}")
+
+
+def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Span:
+    """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``as_span``.
+    """
+    _refuse_both(n_steps, t_end)
+    if dt is not None:
+        dt = as_float64(dt, "dt", ())
+        _refuse_zero(dt)
+    elif t_end is None:
+        raise ValueError("n_steps of variable length need dt, the first of them; or pass t_end")
+    if t_end is None:
+        return Span(dt, as_count(n_steps, "n_steps"))
+    begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
+    length = _length(begin, end, dt)
+    if dt is None:
+        fastest = np.max(np.abs(as_float64(xi0, "xi0")), initial=0.0)
+        dt = np.sign(length) * min(abs(length) * FIRST, FIRST / fastest if fastest > 0 else np.inf)
+    return Span(dt, MOST, end=end)
+
+
+def _refuse_both(n_steps: Any, t_end: Any) -> None:
+    if (n_steps is None) == (t_end is None):
+        what = "are both given: leave one of them out" if t_end is not None else "are both missing: pass one of them"
+        raise ValueError(f"n_steps, the number of steps, and t_end, the time of the last node, {what}")
+
+
+def _length(begin: np.ndarray, end: np.ndarray, step: Any) -> np.ndarray:
+    """Length of a run, not zero, and of the sign of its step, if that is given."""
+    with np.errstate(over="ignore"):
+        length = end - begin
+    if length == 0:
+        raise ValueError(f"t_end must differ from t0, got {end:g} for both")
+    if step is not None and np.sign(step) != np.sign(length):
+        raise ValueError(
+            f"dt = {step:g} leads away from t_end = {end:g}, which is {'before' if length < 0 else 'after'} "
+            f"t0 = {begin:g}: pass dt = {-step:g}"
+        )
+    return length
 
 
 def as_start(
@@ -112,8 +158,17 @@ def _refuse_zero(step: Any) -> None:
         raise ValueError(f"dt must not be zero, got {step:g} s")
 
 
-def first_node(system: System, method: Integrator, start: InitialData) -> tuple[State, Facts]:
-    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
+class FirstNode(NamedTuple):
+    """Node 0, the diagnostics of the start, and the system, with the number of its independent rows."""
+
+    system: System
+    state: State
+    facts: Facts
+
+
+def first_node(system: System, method: Integrator, start: InitialData) -> FirstNode:
+    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits, or if constraints
+    are redundant.
 
     Raises
     ------
@@ -122,21 +177,30 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
     """
     problem = Problem(system, method, start.clock)
     state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
+    if known is not system:
+        problem = problem._replace(system=known)
+        state, facts = computed(node_and_facts, problem, (start.g, start.xi))
     refuse_start(problem, start.g, start.xi, facts)
-    doubt = digits_lost(system, facts.rows)
+    doubt = digits_lost(known, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, facts
+    return FirstNode(known, state, facts)
 
 
-def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
-    """Raise as ``first_node`` does, as far as the start is not traced."""
+def known_sound(system: System, method: Integrator, start: InitialData) -> System:
+    """System with the number of its independent rows; raises as ``first_node``, as far as the start is not traced."""
     inspect_forces(system, start.clock, start.g, start.xi)
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
         facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
+        if known is not system:
+            system = known
+            facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
+    return system
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:

@@ -14,6 +14,7 @@ from geonh.drawing import Moving, Part, momenta, scene
 from geonh.engine import call_in_numpy
 from geonh.groups.so3 import quaternion
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
+from geonh.results.trajectory import steps_of
 
 CURVE_POINTS = 500
 """Points of a curve against time; with more nodes, the maximum and minimum of each block are shown."""
@@ -65,7 +66,7 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
     return {
         "name": name,
         "method": method_in_words(trajectory),
-        "facts": f"{a['system']} on {a['group']}, dt = {trajectory.dt:g} {units.time}, {int(trajectory.k[-1])} steps",
+        "facts": f"{a['system']} on {a['group']}, {steps_of(trajectory, units.time)}, {int(trajectory.k[-1])} steps",
         "warning": _warning(trajectory),
         "spoiled": trajectory.spoiled_from,
         "t": block.add(drawn.t - drawn.t[0], "f4"),

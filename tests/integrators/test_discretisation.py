@@ -7,10 +7,11 @@ import pytest
 from random_systems import random_system, slope, start
 
 import geonh as gn
-from geonh.groups import SO3
+from geonh.groups import SE2, SO3
 from geonh.groups.retraction import Cayley, Exponential
-from geonh.integrators import UserDiscreteLagrangian, Variational
+from geonh.integrators import DLA, GNI, UserDiscreteLagrangian, Variational
 from geonh.integrators.discretisation import make_rule
+from geonh.integrators.node import Result
 
 
 def users(R, W, h):
@@ -84,3 +85,20 @@ def test_the_projection_takes_a_discrete_lagrangian_of_the_user_too():
 def test_unknown_rules_are_refused():
     with pytest.raises(ValueError, match="rule"):
         make_rule("simpson")
+
+
+@pytest.mark.parametrize("kind", [GNI, DLA])
+@pytest.mark.parametrize("factor", [0.5, 0.45])
+def test_a_discrete_lagrangian_of_another_system_is_no_start_of_members_and_traces_either(kind, factor):
+    system = gn.System(SE2(), metric=np.ones(3), distribution=gn.Distribution([[0.0, 0.0, 1.0]]))
+    method = kind(rule=lambda x, W, h: factor * jnp.sum(W**2) / h)
+    options = {"dt": 0.01, "n_steps": 2}
+    starts = np.array([[0.8, -0.5, 0.0], [0.7, -0.5, 0.0]])
+    with gn.float64():
+        traced = jax.jit(jax.vmap(lambda xi: gn.integrate(system, method, xi0=xi, **options).status[-1]))(starts)
+    if factor == 0.5:
+        assert traced.tolist() == gn.solve_ensemble(system, method, xi0=starts, **options).status.tolist() == [0, 0]
+    else:
+        assert traced.tolist() == 2 * [Result.START]
+        with pytest.raises(ValueError, match="the discrete Lagrangian is not one of"):
+            gn.solve_ensemble(system, method, xi0=starts, **options)

@@ -14,6 +14,7 @@ from geonh.engine.tracing import forward_only
 from geonh.groups import SO3
 from geonh.integrators import Feedback
 from geonh.integrators.base import Clock
+from geonh.runs.start import as_start, first_node
 from geonh.systems import catalogue
 
 NAMES = list(gn.methods)
@@ -192,6 +193,17 @@ def test_momentum_of_a_horizontal_symmetry_is_kept(name):
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.momentum == "none"])
 def test_momentum_of_a_horizontal_symmetry_is_not_kept(name):
     assert momentum_change(name, 4 * DT) > 1e-12  # a long step: of order 6, a short one changes it by rounding only
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.embedded])
+def test_embedded_error_estimates_have_their_order(name):
+    system, sizes = system_for(name), []
+    for dt in (0.02, 0.01):
+        begin = as_start(system, method(name), **start(system), dt=dt, t0=0.0, n_steps=1, controls=None)
+        state, _ = first_node(system, method(name), begin)
+        with gn.float64():
+            sizes.append(jnp.linalg.norm(method(name).estimate(system, begin.clock, state)[1]))
+    assert abs(np.log2(sizes[0] / sizes[1]) - (method(name).guarantees.embedded + 1)) < 0.2
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.groups != "any"])

@@ -1,6 +1,7 @@
 """A system's own transforms: Legendre's and its inverse, energy, projection, for every way of giving ℓ."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -120,3 +121,43 @@ def test_a_metric_of_random_numbers_is_looked_at():
     with jax.enable_x64(True):
         metric = lambda x: (1.0 + jax.random.uniform(jax.random.PRNGKey(0)) + x[0] ** 2) * jnp.eye(3)  # noqa: E731
         assert gn.System(Translations(3), metric=metric).mass_matrix(np.zeros(3))[0, 0] > 1.0
+
+
+# --- a Lagrangian beside its Hessian -----------------------------------------------------------------------
+def _energy(x, xi, p):
+    """Two carts on a line, joined by a spring, seen from the first, in a magnetic field."""
+    return 0.5 * xi[0] ** 2 + p["m"] * (xi[0] + jnp.cos(x[1]) * xi[1]) ** 2 - jnp.sin(x[0]) + 0.3 * x[1] * xi[0]
+
+
+def _hessian(x, p):
+    c = jnp.cos(x[1])
+    return jnp.stack([jnp.stack([1 + 2 * p["m"], 2 * p["m"] * c]), 2 * p["m"] * jnp.stack([c, c * c])])
+
+
+def _beside(metric, lagrangian=_energy):
+    return gn.System(
+        gn.groups.Translations(2), lagrangian=lagrangian, metric=metric, parameters={"m": 0.7}, name="carts"
+    )
+
+
+def test_a_lagrangian_beside_its_hessian_moves_as_alone():
+    alone, both = _beside(None), _beside(_hessian)
+    assert both.check().ok
+    assert both.metric is None
+    assert both.is_quadratic
+    for name in ("gauss4", "rkmk4", "gni"):
+        found, expected = (
+            gn.solve(system, name, g0=[0.2, 0.3], xi0=[0.4, -0.3], dt=0.02, n_steps=40) for system in (both, alone)
+        )
+        np.testing.assert_allclose(found.g, expected.g, atol=1e-13)
+        np.testing.assert_allclose(found.energy, expected.energy, atol=1e-13)
+
+
+def test_a_metric_that_is_not_the_hessian_is_found_by_its_entry():
+    report = _beside(lambda x, p: _hessian(x, p) + 0.01 * x[0] ** 2 * jnp.array([[0.0, 1.0], [1.0, 0.0]])).check()
+    assert not report.ok
+    assert re.search(r"metric= is not the Hessian .*: entry \[0, 1\], of \S+ and \S+, is .*derivative is", str(report))
+    with pytest.raises(ValueError, match="quadratic in ξ"):
+        _beside(lambda x, p: jnp.eye(2), lambda x, xi, p: jnp.cosh(xi[0]) + xi[1] ** 2)
+    with pytest.raises(ValueError, match=r"metric must give shape \[2, 2\]"):
+        _beside(lambda x, p: jnp.eye(3))

@@ -91,6 +91,7 @@ THINGS = {
 CALLS = {
     "GNI": {"rule": "trapezoid", "retraction": "auto", "newton": None, "start": "multiplier"},
     "RKMK": {"order": 4, "retraction": "auto"},
+    "Adaptive": {"method": gn.Gauss(2), "tolerance": 1e-4, "monitor": lambda t, g, xi: 1.0 + xi @ xi},
     "AffineDistribution": {"forms": [[0.0, 0.0, 1.0]], "rhs": [1.0]},
     "Distribution": {"forms": [[0.0, 0.0, 1.0]]},
     "Event": {"function": lambda t, g, xi, lam: g[0], "direction": 0, "stop": False, "name": "event"},

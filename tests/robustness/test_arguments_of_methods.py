@@ -101,6 +101,7 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: integrators.Adjoint(None, "gni"), "method must be an integrator"),
         (lambda: groups.Exponential().angle("SO3", XI), "group of Exponential.angle must be a geonh LieGroup"),
         (lambda: SE2().batched(None, XI, ndims=(1,)), "function of SE2.batched must be a function"),
+        (lambda: SE2().batched(len, XI, ndims=(1, 1)), "ndims must be a tuple of 1"),
         (lambda: systems.suslov().coanchor(1.0, ()), "function of System.coanchor must be a function"),
         (lambda: systems.suslov().action.target(1.0), "must be a pair"),
         (lambda: drawing.shifted(1.0) @ np.eye(3), "a Pose is composed with another Pose"),

@@ -321,7 +321,7 @@ def test_a_disk_that_is_full_leaves_the_last_good_file(tmp_path, monkeypatch):
         raise RuntimeError("NetCDF: HDF error")  # what the library says of a full disk
 
     monkeypatch.setattr(xr.Dataset, "to_netcdf", full)
-    with pytest.raises(OSError, match="could not be written: NetCDF: HDF error"):
+    with pytest.raises(OSError, match=r"could not be written, with \d+ bytes free there: NetCDF: HDF error"):
         gn.resume(first, 10, checkpoint=path)
     monkeypatch.undo()
     assert len(gn.Trajectory.load(path)) == 11

@@ -154,6 +154,31 @@ def test_what_does_not_fit_is_named():
         planar(3.0)
     with pytest.raises(ValueError, match="inertia of what is steered"):
         knife_edge(steered="steer")
-    two = planar(planar_body(1.0, 1.0, [wheel(0.1, 0.1, y=0.3, name="a"), wheel(0.1, 0.1, y=-0.3, name="b")]))
-    with pytest.raises(ValueError, match="dependent"):
-        gn.solve(two, xi0=np.zeros(5), dt=0.1, n_steps=1)
+
+
+def test_two_wheels_on_an_axle_grip_as_one():
+    def robot(grips, **options):
+        wheels = [wheel(0.1, 0.1, y=0.3, name="a"), wheel(0.1, 0.1, y=-0.3, name="b", grips=grips)]
+        return planar(planar_body(1.0, 1.0, wheels, centre=(0.2, 0.1)), **options)
+
+    run = {"xi0": robot(False).project(None, [0.3, 1.0, 0.2, 0.0, 0.0]), "dt": 0.05, "n_steps": 40}
+    one, two = gn.solve(robot(False), **run), gn.solve(robot(True, rank=3), **run)
+    np.testing.assert_array_equal(two.xi, one.xi)
+    np.testing.assert_allclose(two.multipliers[:, 0], one.multipliers[:, 0] / 2, atol=1e-14)
+    with pytest.warns(UserWarning, match=r"forms\[2\] follows from forms\[0\]"):
+        gn.solve(robot(True), **run)
+
+
+def test_the_mass_matrix_by_composite_bodies_is_the_hessian_of_the_energy():
+    assert CAR.check().ok  # compares them
+    alone = gn.System(
+        CAR.group,
+        lagrangian=CAR.lagrangian_function,
+        distribution=CAR.distribution,
+        parameters=CAR.parameters,
+        base="shape",
+    )
+    g0 = (np.zeros(3), np.linspace(-0.4, 0.5, CAR.group.dim - 3))
+    xi0 = CAR.project(g0, np.linspace(0.5, 1.0, CAR.group.dim))
+    found, expected = (gn.solve(s, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=50) for s in (CAR, alone))
+    np.testing.assert_allclose(found.xi, expected.xi, atol=1e-12)

@@ -72,7 +72,7 @@ def test_a_point_off_the_group_is_refused():
         ),
         ({"metric": np.eye(3), "potential": lambda x: x}, ValueError, "potential must give shape"),
         ({"metric": lambda x: x["a"]}, ValueError, "metric could not be evaluated"),
-        ({"metric": np.eye(3), "lagrangian": lambda x, v: 0.0}, TypeError, "either metric="),
+        ({"metric": np.eye(3), "lagrangian": lambda x, v: v @ v * v[0]}, ValueError, "quadratic in"),
     ],
 )
 def test_bad_systems_say_what_does_not_fit(options, error, words):
@@ -80,9 +80,9 @@ def test_bad_systems_say_what_does_not_fit(options, error, words):
         gn.System(SO3(), **options)
 
 
-def test_dependent_forms_are_refused_and_rhs_needs_forms():
+def test_dependent_frames_are_refused_and_rhs_needs_forms():
     with pytest.raises(ValueError, match="linearly independent"):
-        gn.Distribution([[1.0, 0.0], [2.0, 0.0]])
+        gn.Distribution(frame=[[1.0, 0.0], [2.0, 0.0]])
     with pytest.raises(TypeError, match="rhs= needs forms="):
         gn.AffineDistribution(frame=[[1.0, 0.0]], rhs=[1.0])
     with pytest.raises(TypeError, match="either forms= or frame="):

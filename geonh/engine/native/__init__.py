@@ -11,6 +11,7 @@ from geonh.engine.native import (  # noqa: F401 - register rules
     branches,
     derivatives,
     indexing,
+    jacobian_columns,
     linalg,
     loops,
     moves,

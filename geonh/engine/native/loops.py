@@ -186,7 +186,7 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     avals = [var.aval for var in body.jaxpr.outvars]
     carried = Carried(em, avals, first, _changing(body.jaxpr, m, len(first)))
     apart = cond.out_avals[0].shape != ()  # batched loops, each with its own condition
-    on, kept = _batched_while(cond.out_avals[0], avals) if apart else (None, None)
+    on, masked = _batched_while(cond.out_avals[0], avals) if apart else (None, None)
 
     def going(values: list[Value]) -> Any:
         condition = em.closed(cond, [*xs[:n], *values])
@@ -194,7 +194,7 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
     def advance(values: list[Value]) -> Sequence[Value]:
         new = em.closed(body, [*xs[n : n + m], *values])
-        return em.closed(kept, [*em.closed(cond, [*xs[:n], *values]), *new, *values]) if apart else new
+        return em.closed(masked, [*em.closed(cond, [*xs[:n], *values]), *new, *values]) if apart else new
 
     return repeat(em, carried, going, advance, together=False)
 

@@ -1,0 +1,278 @@
+"""Links and joints of a tree of bodies: frozen dataclasses of numbers, compared and hashed by value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import as_float64, one_of, shortly
+
+KINDS = {
+    "fixed": 0,
+    "revolute": 1,
+    "continuous": 1,
+    "prismatic": 1,
+    "screw": 1,
+    "spherical": 3,
+    "planar": 3,
+    "free": 6,
+}
+"""Number of velocities of each kind of joint."""
+NEAR = 1e-9
+"""Relative tolerance of unit lengths, orthogonality and symmetry of what is given; files have rounded numbers."""
+SIZES = {"mass": (), "centre": (3,), "inertia": (3, 3)}
+"""Numbers of a link, with their shapes;"""
+JOINT_SIZES = {
+    "place": (3,),
+    "pitch": (),
+    "stiffness": (),
+    "rest": (),
+    "damping": (),
+    "armature": (),
+}
+"""numbers of a joint that may be parameters."""
+
+Vector = tuple[float, float, float]
+Matrix = tuple[Vector, Vector, Vector]
+_ONE: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+def _rotation(value: Any, name: str) -> np.ndarray:
+    """Rotation matrix, or ValueError; rounding below ``NEAR`` is removed."""
+    R = as_float64(value, name, (3, 3))
+    if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
+        raise ValueError(f"{name} must be a rotation matrix, got\n{R}")
+    U, _, V = np.linalg.svd(R)
+    return R if np.abs(R.T @ R - np.eye(3)).max() < 1e-15 else U @ V
+
+
+def _set(owner: Any, **values: Any) -> None:
+    """Set attributes of a frozen dataclass, arrays as nested tuples."""
+    for name, value in values.items():
+        object.__setattr__(owner, name, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+@argument_type
+@dataclass(frozen=True)
+class Mimic:
+    """Coordinate of a joint as an affine function of another's: q = factor · q_joint + offset.
+
+    Parameters
+    ----------
+    joint : str
+        Name of the other joint.
+    factor : float
+    offset : float
+        rad or m.
+    """
+
+    joint: str
+    factor: float = 1.0
+    offset: float = 0.0
+
+
+@argument_type
+@dataclass(frozen=True)
+class Shape:
+    """Simple shape of a link, for drawings.
+
+    Parameters
+    ----------
+    kind : {"box", "cylinder", "ball"}
+    size : tuple of float
+        Three lengths of a box; radius and length of a cylinder along z; radius of a ball; metres.
+    place : array_like, shape=[3]
+        Its centre, in the link's frame.
+    rotation : array_like, shape=[3, 3]
+        Its axes, as columns, in the link's frame.
+    colour : str
+        "#rrggbb"; by default from a palette.
+    """
+
+    kind: str
+    size: tuple[float, ...]
+    place: Any = (0.0, 0.0, 0.0)
+    rotation: Any = _ONE
+    colour: str = ""
+
+    def __post_init__(self) -> None:
+        lengths = {"box": 3, "cylinder": 2, "ball": 1}
+        one_of(self.kind, "kind of a shape", tuple(lengths))
+        size = as_float64(self.size, f"size of a {self.kind}", (lengths[self.kind],))
+        if not np.all(size > 0):
+            raise ValueError(f"size of a {self.kind} must be positive, got {self.size}")
+        _set(
+            self, size=size, place=as_float64(self.place, "place", (3,)), rotation=_rotation(self.rotation, "rotation")
+        )
+
+
+@argument_type
+@dataclass(frozen=True)
+class Joint:
+    """Joint between a link and its parent, on the group of its relative motions.
+
+    The frame of the link coincides, where the joint's coordinates are zero, with the frame given by ``place`` and
+    ``rotation`` in the parent. Velocities are those of the link relative to the parent, in the link's axes.
+
+    Parameters
+    ----------
+    kind : {"fixed", "revolute", "continuous", "prismatic", "screw", "spherical", "planar", "free"}
+        A turn about ``axis`` (rad, unwrapped; "continuous" is "revolute" without limits), a displacement along it (m),
+        both, SO(3), SE(2) in the plane normal to ``axis``, or SE(3).
+    name : str
+        Name of its coordinates in all results; that of the link when left out.
+    axis : array_like, shape=[3]
+        Unit vector in the link's axes.
+    place : array_like, shape=[3]
+        Origin of the joint in the parent's frame, m.
+    rotation : array_like, shape=[3, 3]
+        Axes of the joint, as columns, in the parent's frame.
+    pitch : float
+        Displacement of a screw, m/rad.
+    stiffness, rest : float
+        Spring ½ stiffness (q − rest)² of a joint with one coordinate.
+    damping : float
+        Torque −damping · ξ.
+    armature : float
+        Inertia ½ armature · ξ² of its motor, referred to the joint.
+    motor : bool
+        True if a control is its torque or force.
+    mimic : Mimic, optional
+        If given, the joint follows another one and has no velocity of its own.
+    lower, upper, speed, effort, friction : float, optional
+        Limits of position, velocity and torque, and dry friction: data, which the motion does not use.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For invalid numbers, naming the joint.
+    """
+
+    kind: str = "fixed"
+    name: str = ""
+    axis: Any = (0.0, 0.0, 1.0)
+    place: Any = (0.0, 0.0, 0.0)
+    rotation: Any = _ONE
+    pitch: float = 0.0
+    stiffness: float = 0.0
+    rest: float = 0.0
+    damping: float = 0.0
+    armature: float = 0.0
+    motor: bool = False
+    mimic: Mimic | None = None
+    lower: float | None = None
+    upper: float | None = None
+    speed: float | None = None
+    effort: float | None = None
+    friction: float | None = None
+
+    def __post_init__(self) -> None:
+        called = f"of joint {self.name!r}"
+        one_of(self.kind, f"kind {called}", tuple(KINDS))
+        axis = as_float64(self.axis, f"axis {called}", (3,))
+        length = math.sqrt(axis @ axis)
+        if abs(length - 1) > 1e-4:
+            raise ValueError(f"axis {called} must have length one, got {shortly(self.axis)}, of length {length:.6g}")
+        place = as_float64(self.place, f"place {called}", (3,))
+        numbers = {
+            name: as_float64(getattr(self, name), f"{name} {called}", ()) for name in JOINT_SIZES if name != "place"
+        }
+        for name in ("stiffness", "damping", "armature"):
+            if numbers[name] < 0:
+                raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")
+        for name in ("lower", "upper", "speed", "effort", "friction"):
+            if getattr(self, name) is not None:
+                numbers[name] = as_float64(getattr(self, name), f"{name} {called}", (), finite=False)
+        rotation = _rotation(self.rotation, f"rotation {called}")
+        _set(self, axis=axis / length, place=place, rotation=rotation, **numbers)
+        self._refuse(called)
+
+    def _refuse(self, called: str) -> None:
+        if self.kind != "screw" and self.pitch:
+            raise ValueError(f"pitch {called} is that of a screw, and it is {self.kind}")
+        if self.dim != 1 and (self.stiffness or self.rest or self.mimic):
+            raise ValueError(
+                f"stiffness, rest and mimic {called} need a joint with one coordinate, and it is {self.kind}"
+            )
+        if self.dim == 0 and (self.damping or self.armature or self.motor):
+            raise ValueError(f"damping, armature and motor {called} need a joint that moves, and it is fixed")
+        if self.mimic and (self.motor or not isinstance(self.mimic, Mimic)):
+            raise ValueError(f"mimic {called} must be a Mimic, of a joint without a motor")
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"limits {called}: lower {self.lower} exceeds upper {self.upper}")
+
+    @property
+    def dim(self) -> int:
+        """Number of velocities of its relative motion."""
+        return KINDS[self.kind]
+
+
+@argument_type
+@dataclass(frozen=True)
+class Link:
+    """Rigid body of a tree, with the joint to its parent.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    mass : float
+        Mass, kg; may be zero for a link that carries others.
+    centre : array_like, shape=[3]
+        Centre of mass in the link's frame, m.
+    inertia : array_like, shape=[3] or [3, 3]
+        Moments of inertia, or their matrix, about the centre of mass in the link's axes, kg m².
+    parent : str
+        Name of the link that carries it; empty for the one that is carried by space.
+    joint : Joint
+        Joint to the parent, or to space.
+    shapes : tuple of Shape
+        Its shape in drawings.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For invalid numbers, naming the link, such as a negative mass or an inertia that is not symmetric.
+    """
+
+    name: str
+    mass: float = 0.0
+    centre: Any = (0.0, 0.0, 0.0)
+    inertia: Any = (0.0, 0.0, 0.0)
+    parent: str = ""
+    joint: Joint = Joint()
+    shapes: tuple[Shape, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"name of a link must be text, got {shortly(self.name)}")
+        called = f"of link {self.name!r}"
+        if not isinstance(self.joint, Joint):
+            raise TypeError(f"joint {called} must be a Joint, got {shortly(self.joint)}")
+        if not isinstance(self.parent, str):
+            raise TypeError(f"parent {called} must be the name of a link, got {shortly(self.parent)}")
+        if not all(isinstance(shape, Shape) for shape in self.shapes):
+            raise TypeError(f"shapes {called} must be a tuple of Shape, got {shortly(self.shapes)}")
+        mass = as_float64(self.mass, f"mass {called}", ())
+        if mass < 0:
+            raise ValueError(f"mass {called} must not be negative, got {self.mass}")
+        inertia = as_float64(self.inertia, f"inertia {called}")
+        if inertia.shape not in ((3,), (3, 3)):
+            raise ValueError(f"inertia {called} must be three moments or a matrix [3, 3], got {list(inertia.shape)}")
+        inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
+        if np.abs(inertia - inertia.T).max() > NEAR * np.abs(inertia).max():
+            raise ValueError(f"inertia {called} must be symmetric, got\n{inertia}")
+        centre = as_float64(self.centre, f"centre {called}", (3,))
+        _set(self, mass=mass, centre=centre, inertia=(inertia + inertia.T) / 2, shapes=tuple(self.shapes))
+        if not self.joint.name:
+            _set(self, joint=replace(self.joint, name=self.name))

@@ -1,0 +1,293 @@
+r"""Poses, twists and energies of a tree of bodies, in one pass from the root (mathematics.md §22).
+
+With (R, p) the pose of a body in that which carries it, and its velocity (ω, v) in its own axes,
+
+    ω = Rᵀω' + S_ω ξ,   v = Rᵀ(v' + ω' × p) + S_v ξ,   T = Σ ½ m v·v + v·(ω × h) + ½ ω·Iω,
+
+m, h and I its mass, first moment and inertia about the origin of its frame. Links on fixed joints are parts of the
+body that carries them. M is computed by composite bodies: from the leaves, m, h, I are carried to the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.bodies.links import Joint
+from geonh.bodies.plan import Tree
+
+
+class Body(NamedTuple):
+    """Moving body: its joint, the body that carries it (−1: space), and the pose of the joint there."""
+
+    joint: Joint
+    parent: int
+    R: Any
+    p: Any
+
+
+class Place(NamedTuple):
+    """Pose (R, p) of a link in its body."""
+
+    body: int
+    R: Any
+    p: Any
+
+
+class Inertia(NamedTuple):
+    """Mass, first moment, shape=[3], and inertia about the origin, shape=[3, 3], of a body."""
+
+    m: Any
+    h: Any
+    I: Any  # noqa: E741
+
+
+class Frame(NamedTuple):
+    """Pose of a body in its parent, where it is, and S of its joint: ω, v = S_omega ξ, S_v ξ, shapes=[3, d]."""
+
+    R: Any
+    p: Any
+    S_omega: Any
+    S_v: Any
+
+
+class Bodies(NamedTuple):
+    """Bodies of a tree, places of its links and inertias of the bodies, at given parameters."""
+
+    bodies: list[Body]
+    places: dict[str, Place]
+    inertias: list[Inertia]
+
+
+class Motion(NamedTuple):
+    """Of each body: ω and v, shape=[3] or [3, k], the given directions in its axes, shape=[3, k], and
+    the coordinates of its origin along them, shape=[k].
+    """
+
+    omega: list[Any]
+    v: list[Any]
+    directions: list[Any]
+    heights: list[Any]
+
+
+def library(*values: Any) -> Any:
+    """NumPy for numbers of NumPy, so that they are folded while a function is traced, else ``jax.numpy``."""
+    return np if all(isinstance(value, float | np.ndarray | np.generic) for value in values) else jnp
+
+
+def number(tree: Tree, owner: Any, name: str, parameters: Any) -> Any:
+    """Number of a link, joint or contact: a parameter if it is among ``varied``, else a constant."""
+    key = f"{owner.name}.{name}"
+    return parameters[key] if key in tree.varied else np.asarray(getattr(owner, name), dtype=np.float64)
+
+
+def hat(a: Any) -> Any:
+    """Matrix of a ×, shape=[3, 3]."""
+    xp, zero = library(a), 0.0 * a[0]
+    return xp.stack([xp.stack([zero, -a[2], a[1]]), xp.stack([a[2], zero, -a[0]]), xp.stack([-a[1], a[0], zero])])
+
+
+def shifted(m: Any, c: Any) -> Any:
+    """Inertia m(c·c 1 − ccᵀ) of a point mass at c, shape=[3, 3]."""
+    return m * ((c @ c) * np.eye(3) - c[:, None] * c[None, :])
+
+
+def bodies(tree: Tree, parameters: Any) -> Bodies:
+    """Moving bodies with what is fixed to them."""
+    found: list[Body] = []
+    places: dict[str, Place] = {}
+    parts: list[list[Inertia]] = []
+    for link in tree.links:
+        carrier = places[link.parent] if link.parent else Place(-1, np.eye(3), np.zeros(3))
+        R = carrier.R @ np.asarray(link.joint.rotation)
+        p = carrier.p + carrier.R @ number(tree, link.joint, "place", parameters)
+        if link.joint.dim:
+            found.append(Body(link.joint, carrier.body, R, p))
+            parts.append([])
+            place = Place(len(found) - 1, np.eye(3), np.zeros(3))
+        else:
+            place = Place(carrier.body, R, p)
+        places[link.name] = place
+        if place.body >= 0:
+            m, I = (number(tree, link, name, parameters) for name in ("mass", "inertia"))  # noqa: E741
+            c = place.p + place.R @ number(tree, link, "centre", parameters)
+            parts[place.body].append(Inertia(m, m * c, place.R @ I @ place.R.T + shifted(m, c)))
+    summed = [Inertia(*(sum(entries[1:], entries[0]) for entries in zip(*part, strict=True))) for part in parts]
+    return Bodies(found, places, summed)
+
+
+def frames(
+    tree: Tree, laid: Bodies, x: Any, parameters: Any, reduced: bool, only: frozenset[int] | None = None
+) -> list[Any]:
+    """Frame of each body at a point of the group (or the vector of the scalar coordinates, if ``reduced``).
+
+    Of bodies that are not among ``only`` there are none.
+    """
+    at = tree.coordinates(x, reduced)
+    return [
+        _frame(tree, body, at[body.joint.name], parameters) if only is None or i in only else None
+        for i, body in enumerate(laid.bodies)
+    ]
+
+
+def displaced(joint: Joint, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pose of a joint with one coordinate at the value q, in the parent of its link."""
+    body = Body(joint, -1, np.asarray(joint.rotation), np.asarray(joint.place))
+    frame = _frame(Tree((), (0.0, 0.0, 0.0)), body, q, {})
+    return frame.R, frame.p
+
+
+def _frame(tree: Tree, body: Body, q: Any, parameters: Any) -> Frame:
+    joint, R, p, xp = body.joint, body.R, body.p, library(q)
+    axis = np.asarray(joint.axis)
+    still, one = np.zeros((3, 1)), np.eye(3)
+    if joint.kind == "prismatic":
+        return Frame(R, p + (R @ axis) * q, still, axis[:, None])
+    if joint.kind in ("revolute", "continuous", "screw"):
+        along = np.outer(axis, axis)
+        turned = R @ along + xp.sin(q) * (R @ hat(axis)) + xp.cos(q) * (R @ (one - along))
+        if joint.kind != "screw":
+            return Frame(turned, p, axis[:, None], still)
+        rise = number(tree, joint, "pitch", parameters) * axis
+        return Frame(turned, p + (R @ rise) * q, axis[:, None], rise[:, None])
+    if joint.kind == "spherical":
+        return Frame(R @ q, p, one, np.zeros((3, 3)))
+    if joint.kind == "free":
+        none = np.zeros((3, 3))
+        return Frame(R @ q[:3, :3], p + R @ q[:3, 3], np.hstack([one, none]), np.hstack([none, one]))
+    B = plane(axis)
+    c, s, zero = xp.cos(q[0]), xp.sin(q[0]), 0.0 * q[0]
+    turned = xp.stack([xp.stack([c, -s, zero]), xp.stack([s, c, zero]), xp.stack([zero, zero, zero + 1.0])])
+    S_omega, S_v = np.zeros((3, 3)), np.zeros((3, 3))
+    S_omega[:, 0], S_v[:, 1:] = axis, B[:, :2]
+    return Frame(R @ B @ turned @ B.T, p + R @ B[:, :2] @ q[1:], S_omega, S_v)
+
+
+def plane(axis: np.ndarray) -> np.ndarray:
+    """Axes of a planar joint, as columns: the last is its normal; for the normal z the identity."""
+    least = np.eye(3)[np.argmin(np.abs(axis))]
+    first = np.array([1.0, 0.0, 0.0]) if abs(axis[2]) > 1 - 1e-12 else least - (least @ axis) * axis
+    first = first / np.linalg.norm(first)
+    return np.stack([first, np.cross(axis, first), axis], axis=1)
+
+
+def motion(tree: Tree, laid: Bodies, at: list[Any], xi: Any, directions: np.ndarray) -> Motion:
+    """Velocities of the bodies, and directions of space, shape=[3, k], in their axes; xi of shape=[n] or [n, k]."""
+    found = Motion([], [], [], [])
+    for body, frame in zip(laid.bodies, at, strict=True):
+        if frame is None:
+            for entries in found:
+                entries.append(None)
+            continue
+        rate = rate_of(tree, body.joint, xi)
+        omega, v = frame.S_omega @ rate, frame.S_v @ rate
+        D, height = directions, 0.0
+        if body.parent >= 0:
+            ahead, before = found.omega[body.parent], found.v[body.parent]
+            omega = frame.R.T @ ahead + omega
+            v = frame.R.T @ (before - hat(frame.p) @ ahead) + v
+            D, height = found.directions[body.parent], found.heights[body.parent]
+        found.omega.append(omega)
+        found.v.append(v)
+        found.directions.append(frame.R.T @ D)
+        found.heights.append(height + frame.p @ D)
+    return found
+
+
+def rate_of(tree: Tree, joint: Joint, xi: Any) -> Any:
+    """Velocities of a joint, shape=[d] or [d, k]."""
+    rate = xi[tree.slots[joint.name]]
+    return rate if joint.mimic is None else joint.mimic.factor * rate
+
+
+def energy(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Array:
+    """ℓ = T − V of the bodies in gravity, with springs and motors of their joints; a scalar."""
+    laid = bodies(tree, parameters)
+    at = frames(tree, laid, x, parameters, reduced)
+    moving = motion(tree, laid, at, xi, np.asarray(tree.gravity)[:, None])
+    terms = []
+    for i, (m, h, I) in enumerate(laid.inertias):  # noqa: E741
+        omega, v, g, height = moving.omega[i], moving.v[i], moving.directions[i][:, 0], moving.heights[i][0]
+        terms.append(0.5 * (omega @ (I @ omega)) + v @ (0.5 * m * v - hat(h) @ omega))
+        if any(tree.gravity):
+            terms.append(m * height + h @ g)
+    return sum(terms[1:], terms[0]) + _of_joints(tree, x, xi, parameters, reduced)
+
+
+def _of_joints(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Any:
+    """ℓ of springs and motors."""
+    at, total = tree.coordinates(x, reduced), 0.0
+    for joint in tree.joints.values():
+        if has(tree, joint, "stiffness"):
+            stretched = at[joint.name] - number(tree, joint, "rest", parameters)
+            total = total - 0.5 * number(tree, joint, "stiffness", parameters) * stretched**2
+        if has(tree, joint, "armature"):
+            rate = rate_of(tree, joint, xi)
+            total = total + 0.5 * number(tree, joint, "armature", parameters) * (rate @ rate)
+    return total
+
+
+def has(tree: Tree, joint: Joint, name: str) -> bool:
+    """True if a number of a joint is not zero, or a parameter."""
+    return bool(getattr(joint, name)) or f"{joint.name}.{name}" in tree.varied
+
+
+def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
+    """M by composite bodies, shape=[n, n]: from the leaves to the root, each inertia carried to the parent."""
+    laid = bodies(tree, parameters)
+    at = frames(tree, laid, x, parameters, reduced)
+    composite = list(laid.inertias)
+    blocks: dict[tuple[int, int], Any] = {}
+
+    def add(i: int, k: int, block: Any) -> None:
+        one, other = laid.bodies[i].joint, laid.bodies[k].joint
+        for joint in (one, other):
+            block = block if joint.mimic is None else joint.mimic.factor * block
+        key = tree.slots[one.name].start, tree.slots[other.name].start
+        pairs = [(key, block)] if i == k else [(key, block), (key[::-1], block.T)]
+        for place, part in pairs:
+            blocks[place] = blocks[place] + part if place in blocks else part
+
+    for i in reversed(range(len(laid.bodies))):
+        frame, (m, h, I) = at[i], composite[i]  # noqa: E741
+        torque = I @ frame.S_omega + hat(h) @ frame.S_v
+        force = m * frame.S_v - hat(h) @ frame.S_omega
+        add(i, i, frame.S_omega.T @ torque + frame.S_v.T @ force)
+        if has(tree, laid.bodies[i].joint, "armature"):
+            own = number(tree, laid.bodies[i].joint, "armature", parameters)
+            add(i, i, own * np.eye(laid.bodies[i].joint.dim))
+        k = i
+        while (parent := laid.bodies[k].parent) >= 0:
+            force = at[k].R @ force
+            torque = at[k].R @ torque + hat(at[k].p) @ force
+            k = parent
+            add(k, i, at[k].S_omega.T @ torque + at[k].S_v.T @ force)
+        if (parent := laid.bodies[i].parent) >= 0:
+            before, R, p = composite[parent], frame.R, frame.p
+            Rh = R @ h
+            cross = p[:, None] * Rh[None, :]
+            carried = R @ I @ R.T + 2 * (p @ Rh) * np.eye(3) - cross - cross.T + shifted(m, p)
+            composite[parent] = Inertia(before.m + m, before.h + Rh + m * p, before.I + carried)
+    starts = [tree.slots[joint.name].start for joint in tree.free]
+    dims = {tree.slots[joint.name].start: joint.dim for joint in tree.free}
+    xp = library(*blocks.values())
+    rows = [[blocks.get((a, b), np.zeros((dims[a], dims[b]))) for b in starts] for a in starts]
+    return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)
+
+
+def poses(tree: Tree, x: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """R, shape=[3, 3], and origin, shape=[3], of each link in space, at a point of the group."""
+    laid = bodies(tree, parameters)
+    of_bodies: list[tuple[Any, Any]] = []
+    for body, frame in zip(laid.bodies, frames(tree, laid, x, parameters, False), strict=True):
+        R, p = of_bodies[body.parent] if body.parent >= 0 else (np.eye(3), np.zeros(3))
+        of_bodies.append((R @ frame.R, p + R @ frame.p))
+    found = {}
+    for name, place in laid.places.items():
+        R, p = of_bodies[place.body] if place.body >= 0 else (np.eye(3), np.zeros(3))
+        found[name] = R @ place.R, p + R @ place.p
+    return found

@@ -1,0 +1,203 @@
+"""Order of a tree: parents before children, joints with their velocities, names and groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link
+from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
+
+GROUPS: dict[str, LieGroup] = {"spherical": SO3(), "planar": SE2(), "free": SE3()}
+"""Groups of joints with several velocities."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Links in order, parents first, with the numbers that are parameters.
+
+    Attributes
+    ----------
+    links : tuple of Link
+    gravity : tuple of float
+        Acceleration, m/s².
+    varied : tuple of str
+        Names "link.mass", "joint.place", … of numbers that are read from the parameters.
+    """
+
+    links: tuple[Link, ...]
+    gravity: tuple[float, float, float]
+    varied: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Link]:
+        """Links by name."""
+        return {link.name: link for link in self.links}
+
+    @cached_property
+    def joints(self) -> dict[str, Joint]:
+        """Joints that move, by name, in the order of the links."""
+        return {link.joint.name: link.joint for link in self.links if link.joint.dim}
+
+    @cached_property
+    def free(self) -> tuple[Joint, ...]:
+        """Joints with velocities of their own, in order."""
+        return tuple(joint for joint in self.joints.values() if joint.mimic is None)
+
+    @cached_property
+    def slots(self) -> dict[str, slice]:
+        """Entries of ξ of each joint that moves; of one that follows, those of the other."""
+        found, start = {}, 0
+        for joint in self.free:
+            found[joint.name] = slice(start, start + joint.dim)
+            start += joint.dim
+        return found | {j.name: found[j.mimic.joint] for j in self.joints.values() if j.mimic is not None}
+
+    @cached_property
+    def dim(self) -> int:
+        """Number of velocities."""
+        return sum(joint.dim for joint in self.free)
+
+    @cached_property
+    def motors(self) -> tuple[str, ...]:
+        """Names of joints with a motor, in the order of the controls; each has as many as velocities."""
+        return tuple(joint.name for joint in self.free if joint.motor)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[Joint, ...], ...]:
+        """Joints of each factor of the group: neighbours with one coordinate of the same unit share a factor."""
+        keys = {joint.name: (_unit(joint) or str(i)) for i, joint in enumerate(self.free)}
+        return tuple(tuple(run) for _, run in groupby(self.free, key=lambda joint: keys[joint.name]))
+
+    @cached_property
+    def group(self) -> LieGroup:
+        """Product of the groups of the joints."""
+        factors: list[LieGroup] = []
+        for run in self.runs:
+            own, kind = tuple(joint.name for joint in run), run[0].kind
+            if run[0].dim == 1:
+                factors.append(Translations(len(run), own) if _unit(run[0]) == "m" else Torus(len(run), own))
+            else:
+                factors.append(GROUPS[kind])
+        if len(factors) == 1 and self.free[0].dim == 1:
+            return factors[0]
+        names: Any = [None if run[0].dim == 1 else run[0].name for run in self.runs]
+        return Product(factors, names)
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Units of coordinates and velocities that their names do not imply."""
+        found: dict[str, str] = {}
+        for joint in self.free:
+            if joint.kind == "prismatic":
+                found |= {joint.name: "m", f"v{joint.name}": "m/s"}
+            elif joint.kind == "planar":
+                found |= {f"{joint.name}_{axis}": "m" for axis in "xy"}
+                found |= {f"{joint.name}_v{axis}": "m/s" for axis in "xy"}
+            elif joint.kind == "free":
+                found |= {f"{joint.name}_{axis}": "m" for axis in "xyz"}
+                found |= {f"{joint.name}_v{i}": "m/s" for i in (1, 2, 3)}
+        return found
+
+    def coordinates(self, x: Any, reduced: bool) -> dict[str, Any]:
+        """Coordinates of each joint that moves, of a point of the group; if ``reduced``, of the vector of the scalars.
+
+        A scalar joint has a number, others a point of their group; the pose of a reduced tree is the identity.
+        """
+        found: dict[str, Any] = {}
+        if reduced:
+            at = 0
+            for joint in self.free:
+                found[joint.name] = x[at] if joint.dim == 1 else _identity(joint)
+                at += joint.dim == 1
+        else:
+            parts = x if isinstance(self.group, Product) else (x,)
+            for part, run in zip(parts, self.runs, strict=True):
+                if run[0].dim == 1:
+                    found |= {joint.name: part[i] for i, joint in enumerate(run)}
+                else:
+                    found[run[0].name] = part
+        for joint in self.joints.values():
+            if joint.mimic is not None:
+                found[joint.name] = joint.mimic.factor * found[joint.mimic.joint] + joint.mimic.offset
+        return found
+
+
+def _unit(joint: Joint) -> str:
+    """Unit of a joint's only coordinate; empty where it has several."""
+    return "" if joint.dim > 1 else "m" if joint.kind == "prismatic" else "rad"
+
+
+def _identity(joint: Joint) -> Any:
+    return GROUPS[joint.kind].identity()
+
+
+def ordered(links: Sequence[Link], gravity: tuple[float, float, float], varied: Sequence[str]) -> Tree:
+    """Tree of links, parents first.
+
+    Raises
+    ------
+    ValueError
+        For names that are used twice, an unknown parent, a cycle, none or several roots, a mimic of a joint that does
+        not move by itself, and an unknown name in ``varied``.
+    """
+    _refuse_twice([link.name for link in links], "link")
+    _refuse_twice([link.joint.name for link in links], "joint")
+    known = {link.name: link for link in links}
+    for link in links:
+        if link.parent and link.parent not in known:
+            raise ValueError(f"link {link.name!r}: its parent {link.parent!r} is not among the links {list(known)}")
+    roots = [link.name for link in links if not link.parent]
+    if len(roots) > 1:
+        raise ValueError(f"links {roots} all have no parent: a tree has one root; give the others a parent")
+    placed: dict[str, Link] = {}
+    for link in links:
+        path: list[Link] = []
+        while link.name not in placed:
+            if link in path:
+                cycle = " → ".join(part.name for part in [*path[path.index(link) :], link])
+                raise ValueError(f"links carry one another in a cycle: {cycle}")
+            path.append(link)
+            if not link.parent:
+                break
+            link = known[link.parent]
+        placed |= {part.name: part for part in reversed(path)}
+    tree = Tree(tuple(placed.values()), gravity, tuple(varied))
+    for joint in tree.joints.values():
+        other = None if joint.mimic is None else tree.joints.get(joint.mimic.joint)
+        if joint.mimic is not None and (other is None or other.dim != 1 or other.mimic is not None):
+            raise ValueError(
+                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is no joint with a coordinate of its own"
+            )
+    if not tree.free:
+        raise ValueError("links: no joint moves; nothing would be left to move")
+    return tree
+
+
+def refuse_unknown(varied: Sequence[str], owners: dict[str, dict[str, Any]]) -> None:
+    """Raise ValueError for the name of a parameter that is not ``owner.number`` of a link, joint or contact."""
+    for name in varied:
+        owner, _, number = name.rpartition(".")
+        if owner not in owners:
+            raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
+        if number not in owners[owner]:
+            raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(owners[owner])}")
+
+
+def numbers(tree_links: Sequence[Link]) -> dict[str, dict[str, Any]]:
+    """Numbers of links and joints that may be parameters, by the name of their owner."""
+    found: dict[str, dict[str, Any]] = {}
+    for link in tree_links:
+        found.setdefault(link.name, {}).update({name: getattr(link, name) for name in SIZES})
+        found.setdefault(link.joint.name, {}).update({name: getattr(link.joint, name) for name in JOINT_SIZES})
+    return found
+
+
+def _refuse_twice(names: Sequence[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"two {what}s have the name {twice[0]!r}; names must differ")

@@ -1,0 +1,111 @@
+"""Steps of variable length, of a method that another one makes: what all kinds have in common.
+
+The time of a node, and the length of the step that follows, are memory of the method; guesses and inverses are those of
+steps of length one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
+from geonh.integrators.node import Pace, Result, judge
+from geonh.mechanics.system import System
+
+
+class VariableSteps(Integrator):
+    """Method with steps of variable length, each by another method: common parts.
+
+    Attributes
+    ----------
+    method : Integrator
+        Method that makes the steps.
+    """
+
+    method: eqx.AbstractVar[Integrator]
+    holds: ClassVar[type | None] = Pace
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return replace(self.method.guarantees, embedded=0)
+
+    def refuse(self, system: System) -> None:
+        self.method.refuse(system)
+
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        self.method.refuse_start(system, dt, g0, xi0)
+
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
+        """Warm start of the method, for steps of length one, ``xi`` of shape=[n]."""
+        return rescaled(self.method.cold(system, clock, k, g, xi), 1 / clock.dt)
+
+    def residual(self, system: System, clock: Clock, state: State) -> Array:
+        return self.method.residual(system, *self.inside(clock, state, state.memory.h))
+
+    def next_node(self, system: System, clock: Clock, state: State) -> State:
+        return self.judged(system, clock, state, self.step(system, clock, state))
+
+    def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
+        """Node of an outcome, validated; its status is END if it is past the end of the run."""
+        new = judge(system, state, made, made.memory.t, made.memory.t - state.memory.t)
+        if clock.end is None:
+            return new
+        over = jnp.sign(clock.dt) * (made.memory.t - clock.end)
+        passes = over > 4 * np.finfo(float).eps * jnp.abs(clock.end)
+        return new._replace(status=jnp.where(passes & (new.status == 0), np.int32(Result.END), new.status))
+
+    def inside(self, clock: Clock, state: State, h: Array) -> tuple[Clock, State]:
+        """Clock and node as the method sees them in a step of length h: node 0, and its own memory."""
+        pace = state.memory
+        inner = state._replace(k=jnp.zeros_like(state.k), memory=pace.inner, warm=rescaled(state.warm, h))
+        return Clock(pace.t, h, clock.function()), inner
+
+
+def refuse_variable_steps(method: Any) -> None:
+    """Raise ValueError for a method with steps of variable length."""
+    if isinstance(method, VariableSteps):
+        raise ValueError(
+            f"{type(method).__name__} has steps of variable length, for solve, resume and integrate only; here they "
+            f"are of one length, as of {type(method.method).__name__}"
+        )
+
+
+def without_derivatives(function: Callable[[Any], Any], tree: Any) -> Any:
+    """``function(tree)`` as constants of differentiation: its loops are not differentiated."""
+    leaves, structure = jax.tree.flatten(tree)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+
+    @jax.custom_jvp
+    def value(arrays: Any) -> Any:
+        known = dict(zip(places, arrays, strict=True))
+        return function(jax.tree.unflatten(structure, [known.get(i, leaf) for i, leaf in enumerate(leaves)]))
+
+    @value.defjvp
+    def _(primals: tuple, tangents: tuple) -> tuple:
+        found = value(*primals)
+        return found, jax.tree.map(_no_tangent, found)
+
+    return value([leaves[i] for i in places])
+
+
+def _no_tangent(a: Array) -> Any:
+    is_float = jnp.issubdtype(a.dtype, jnp.floating)
+    return jnp.zeros_like(a) if is_float else np.zeros(a.shape, jax.dtypes.float0)
+
+
+def rescaled(warm: Any, factor: Any) -> Any:
+    """Warm start with guesses multiplied, for steps of another length."""
+
+    def changed(warm: Warm) -> Warm:
+        return warm._replace(guess=warm.guess * factor)
+
+    return jax.tree.map(changed, warm, is_leaf=lambda part: isinstance(part, Warm))

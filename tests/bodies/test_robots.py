@@ -1,0 +1,148 @@
+"""Robots' files against Pinocchio: mass matrices, torques and accelerations (pip install pin example-robot-data)."""
+
+import json
+import warnings
+from dataclasses import fields, is_dataclass, replace
+from importlib import metadata
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh import bodies
+from geonh.bodies import motion, plan
+from geonh.groups import Product
+
+
+def robots():
+    """Files of the package example-robot-data; None stands for its absence."""
+    try:
+        files = metadata.files("example-robot-data") or []
+    except metadata.PackageNotFoundError:
+        return [None]
+    return sorted(Path(file.locate()).resolve() for file in files if file.suffix == ".urdf")
+
+
+def bias(system, x, xi):
+    """Torques at zero acceleration, ṗ − ad*p − ρ*∂ℓ/∂x, shape=[n]."""
+    rate = system.rate(x, xi)
+    pdot = jax.jvp(lambda y: system.momentum(y, xi), (x,), (rate,))[1]
+    p = system.momentum(x, xi)
+    return pdot - system.group.ad_star(xi, p) - system.coanchor(lambda y: system.lagrangian(y, xi), x)
+
+
+def off(one, other):
+    """Largest difference, relative to the largest entry."""
+    return np.abs(np.asarray(one) - other).max() / max(np.abs(other).max(), 1e-300)
+
+
+REFUSED = {"romeo": "no inertia beyond it", "romeo_laas_small": "indefinite inertia"}
+"""Files with a massless finger, and with negative moments of inertia: M has no inverse, or is not positive definite."""
+
+
+def unchecked(links):
+    """System of links that a tree refuses."""
+    tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+    return tree, gn.System(tree.group, lagrangian=lambda x, xi: motion.energy(tree, x, xi, {}, False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", robots(), ids=lambda path: "" if path is None else f"{path.parts[-3]}/{path.stem}")
+@pytest.mark.parametrize("root", ["fixed", "free"])
+def test_a_robot_is_that_of_pinocchio(path, root):
+    pytest.importorskip("yourdfpy")
+    pytest.importorskip("pinocchio", reason="the oracle is Pinocchio: pip install pin example-robot-data")
+    if path is None:
+        pytest.skip("there are no robots: pip install pin example-robot-data")
+    from pinocchio_oracle import reference
+
+    if path.name == "ur3.urdf":
+        pytest.skip("no URDF file: it is a macro without a name, which Pinocchio does not read either")
+    links = bodies.read(path).links
+    if path.name == "alex_psyonic_hands.urdf":  # its fingers mimic joints that do not exist
+        links = [replace(link, joint=replace(link.joint, mimic=None)) for link in links]
+    if root == "free" or not any(link.joint.dim for link in links):
+        links = [link if link.parent else replace(link, joint=bodies.Joint("free", "base")) for link in links]
+        root = "free"
+    if path.stem in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[path.stem]):
+            bodies.tree(links)
+        tree, system = unchecked(links)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of inertias that are of no body
+            system = bodies.tree(links)
+        tree = system.tree
+    x, xi, M, torques = reference(str(path), tree, root == "free")
+    with jax.enable_x64(True):
+        mine = motion.mass_matrix(tree, x, {}, False)
+        assert off(mine, M) < 1e-12
+        if system.group.dim < 12:
+            assert off(system.mass_matrix(x), M) < 1e-12
+        got = np.asarray(bias(system, x, xi))
+    assert np.abs(got - torques).max() <= 1e-12 * max(np.abs(torques).max(), np.abs(M).max())
+    if path.stem not in REFUSED:
+        accelerations = np.linalg.solve(M, -torques)
+        assert off(np.linalg.solve(mine, -got), accelerations) < 1e-12 * max(1.0, 1e-2 * np.linalg.cond(M))
+
+
+def from_json(name):
+    """Links of a robot, with configuration, velocity, M and bias of Pinocchio, from tests/bodies/reference."""
+    data = json.loads((Path(__file__).parent / "reference" / f"{name}.json").read_text())
+    links = []
+    for link in data["links"]:
+        joint = link.pop("joint")
+        mimic = joint.pop("mimic", None)
+        joint = bodies.Joint(**joint, mimic=None if mimic is None else bodies.Mimic(**mimic))
+        links.append(bodies.Link(**link, joint=joint))
+    return links, data
+
+
+@pytest.mark.filterwarnings("ignore:the inertia of some links")
+@pytest.mark.parametrize("name", ["ur5", "panda", "hyq", "tiago"])
+def test_robots_are_those_of_pinocchio(name):
+    links, data = from_json(name)
+    system = bodies.tree(links)
+    parts = tuple(np.array(part) for part in data["x"])
+    x, xi = parts if isinstance(system.group, Product) else parts[0], np.array(data["xi"])
+    with jax.enable_x64(True):
+        M = motion.mass_matrix(system.tree, x, {}, False)
+        assert off(M, np.array(data["M"])) < 1e-12
+        torques = np.asarray(bias(system, x, xi))
+    assert off(torques, np.array(data["bias"])) < 1e-12
+
+
+def renew():
+    """Write tests/bodies/reference: python tests/bodies/test_robots.py, with pin, example-robot-data and yourdfpy."""
+    from pinocchio_oracle import reference
+
+    files = {path.stem: path for path in robots()}
+    wanted = {"ur5": "ur5_robot", "panda": "panda", "hyq": "hyq_no_sensors", "tiago": "tiago_no_hand"}
+    for name, stem in wanted.items():
+        links, free = bodies.read(files[stem]).links, name == "hyq"
+        if free:
+            links = [link if link.parent else replace(link, joint=bodies.Joint("free", "base")) for link in links]
+        tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+        x, xi, M, torques = reference(str(files[stem]), tree, free)
+        x = x if isinstance(tree.group, Product) else (x,)
+        told = [{k: v for k, v in _told(link).items() if k != "shapes"} for link in tree.links]
+        numbers = {"x": [part.tolist() for part in x], "xi": xi.tolist(), "M": M.tolist(), "bias": torques.tolist()}
+        place = Path(__file__).parent / "reference" / f"{name}.json"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(json.dumps({"links": told, **numbers}, separators=(",", ":")) + "\n")
+
+
+def _told(owner):
+    """Entries of a dataclass that are not those by default."""
+    found = {}
+    for field in fields(owner):
+        value = getattr(owner, field.name)
+        if value != field.default:
+            found[field.name] = _told(value) if is_dataclass(value) else value
+    return found
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,349 @@
+"""Steps of variable length that a tolerance chooses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import Translations
+from geonh.integrators import Clock, Result
+from geonh.runs.start import as_start, first_node
+
+SLEIGH = gn.systems.chaplygin_sleigh()
+START = {"xi0": [0.8, -0.5, 0.0]}
+CONTROLLED = gn.Adaptive(gn.RKMK(5), 1e-8)
+METHODS = ["rkmk5", "gauss4"]
+
+
+def entry(name):
+    found = gn.systems.catalogue[name]
+    system = found.system()
+    start = found.start(system)
+    return system, {"xi0": start.xi0, "g0": start.g0, "controls": found.controls}, min(found.dt * found.n_steps, 20.0)
+
+
+def apart(a, b):
+    size = 1 + np.abs(a.xi[-1]).max()
+    return max(np.abs(a.g_vector[-1] - b.g_vector[-1]).max(), np.abs(a.xi[-1] - b.xi[-1]).max() / size)
+
+
+def growth(system, start, t_end):
+    """Factor by which a perturbation of the start grows over the run, at least 1."""
+    exact, factors = gn.solve(system, **start, tolerance=1e-13, t_end=t_end), [1.0]
+    for i in range(2):
+        size = 1e-6 * (1 + np.abs(start["xi0"]).max())
+        push = size * np.random.default_rng(i).normal(size=len(start["xi0"]))
+        moved = system.project(start["g0"], start["xi0"] + push)
+        g0, moved = (start["g0"], moved) if system.holonomic is None else moved
+        other = gn.solve(system, **{**start, "g0": g0, "xi0": moved}, tolerance=1e-13, t_end=t_end)
+        factors.append(apart(exact, other) / apart(exact.first(1), other.first(1)))
+    return exact, max(factors)
+
+
+def within_the_tolerance(name, tolerances, method=None):
+    system, start, t_end = entry(name)
+    exact, grown = growth(system, start, t_end)
+    for tolerance in tolerances:
+        run = gn.solve(system, method, **start, tolerance=tolerance, t_end=t_end)
+        assert run.t[-1] == t_end
+        assert apart(run, exact) < 10 * tolerance * grown
+        assert np.abs(run.constraint_residual).max(initial=0.0) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("snakeboard", "rkmk5"), ("heavy-top", "rkmk5"), ("rolling-disc", "rkmk5"), ("suslov", "gauss4")],
+)
+def test_the_global_error_is_within_the_tolerance(name, method):
+    within_the_tolerance(name, (1e-5, 1e-9), method)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", gn.systems.catalogue)
+def test_the_global_error_is_within_the_tolerance_on_the_catalogue(name, method):
+    smallest = () if method == "gauss4" else (1e-12,)  # of order 4, its many steps round to more than 1e-12
+    within_the_tolerance(name, (1e-4, 1e-6, 1e-8, 1e-10, *smallest), method)
+
+
+def solved(method="rkmk5", **options):
+    return gn.solve(SLEIGH, method, **{**START, "tolerance": 1e-8, **options})
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def method(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def run(method):
+    return solved(method, t_end=20.0)
+
+
+def test_a_run_says_its_steps(run):
+    assert "(the default for a tolerance)" in repr(gn.solve(SLEIGH, **START, tolerance=1e-8, t_end=1.0))
+    assert f"{len(run)} nodes, t = 0 … 20 s, steps of 0.0" in repr(run)
+    assert "np.float64" not in repr(run)
+    assert run.t[0] == 0.0
+    assert np.all(np.diff(run.t) > 0)
+    assert np.ptp(np.diff(run.t)) > 0.04
+    np.testing.assert_array_equal(run.k, np.arange(len(run)))
+
+
+def test_a_resumed_run_and_its_file_have_the_same_bits(run, method, tmp_path):
+    seven = gn.Event(lambda t, g, xi, lam: t - 7.0, stop=True)
+    part = solved(method, t_end=20.0, events=seven)
+    assert 6.5 < part.t[-1] < 7.0
+    np.testing.assert_array_equal(gn.resume(part, t_end=20.0, events=()).nodes.rows, run.nodes.rows)
+    path = part.save(tmp_path / "part.nc")
+    loaded = gn.Trajectory.load(path, system=SLEIGH)
+    np.testing.assert_array_equal(loaded.t, part.t)
+    np.testing.assert_array_equal(loaded.energy, part.energy)
+    adaptive = gn.Adaptive(gn.methods[method].make(), 1e-8)
+    more = gn.resume(path, t_end=20.0, system=SLEIGH, method=adaptive, events=())
+    np.testing.assert_array_equal(more.nodes.rows, run.nodes.rows)
+    np.testing.assert_array_equal(more.energy, run.energy)
+
+
+def test_a_resumed_run_takes_its_shortened_step_again(run, method, tmp_path):
+    longer = gn.resume(run, t_end=21.0)
+    np.testing.assert_array_equal(longer.nodes.rows[: len(run) - 1], run.nodes.rows[:-1])
+    assert 20.0 not in longer.t
+    again = gn.resume(
+        gn.resume(run.save(tmp_path / "run.nc"), t_end=20.5, system=SLEIGH, method=run.method), t_end=21.0
+    )
+    np.testing.assert_array_equal(again.nodes.rows, longer.nodes.rows)
+    some = gn.resume(run, 5)
+    np.testing.assert_array_equal(some.nodes.rows, gn.resume(run, t_end=22.0).nodes.rows[: len(some)])
+    with pytest.raises(ValueError, match=r"leads away from t_end = 3"):
+        gn.resume(run, t_end=3.0)
+
+
+def test_saved_nodes_are_every_few_and_the_last(run, method):
+    sparse = solved(method, t_end=20.0, save_every=10)
+    np.testing.assert_array_equal(sparse.nodes.rows[:-1], run.nodes.rows[:-1:10])
+    np.testing.assert_array_equal(sparse.nodes.rows[-1], run.nodes.rows[-1])
+
+
+def test_backwards_in_time_it_returns(run, method):
+    back = solved(method, xi0=run.xi[-1], g0=run.g[-1], t0=20.0, t_end=0.0)
+    assert back.t[-1] == 0.0
+    np.testing.assert_allclose(back.g[-1], np.zeros(3), atol=1e-7)
+
+
+def test_events_are_located_and_change_no_step(run, method):
+    events = [
+        gn.Event(lambda t, g, xi, lam: t - 1.234, name="time"),
+        gn.Event(lambda t, g, xi, lam: t - 19.99, name="in the last step"),
+        gn.Event(lambda t, g, xi, lam: xi[1], name="reversal"),
+    ]
+    seen = solved(method, t_end=20.0, events=events)
+    np.testing.assert_array_equal(seen.nodes.rows, run.nodes.rows)
+    np.testing.assert_allclose(seen.events["time"].t, 1.234, rtol=1e-13)
+    np.testing.assert_allclose(seen.events["in the last step"].t, 19.99, rtol=1e-13)
+    np.testing.assert_allclose(seen(seen.events["reversal"].t).xi[:, 1], 0.0, atol=1e-13)
+    stop = gn.Event(lambda t, g, xi, lam: xi[1], name="reversal", stop=True)
+    stopped = solved(method, t_end=20.0, events=stop)
+    assert stopped.status is Result.EVENT
+    np.testing.assert_array_equal(stopped.events["reversal"].t, seen.events["reversal"].t)
+
+
+def test_the_solution_between_the_nodes_is_as_accurate_as_they_are(run, method):
+    times = np.linspace(0.0, 20.0, 57)
+    exact = gn.solve(SLEIGH, "gauss6", **START, dt=0.005, t_eval=times)
+    seen = solved(method, t_eval=times)
+    np.testing.assert_array_equal(seen.t, times)
+    assert np.abs(seen.g - exact.g).max() < 6e-8
+    assert np.abs(seen.xi - exact.xi).max() < 1e-8
+    np.testing.assert_array_equal(run(run.t).g, run.g)
+    assert np.abs(seen.constraint_residual).max() < 1e-15
+
+
+def test_a_traced_run_has_the_same_bits_and_the_derivative_of_its_steps():
+    def there(w, method=CONTROLLED, dt=0.01, n=50):
+        return gn.integrate(SLEIGH, method, xi0=jnp.array([w, -0.5, 0.0]), dt=dt, n_steps=n)
+
+    with gn.float64():
+        traced, found = there(0.8), gn.solve(SLEIGH, CONTROLLED, **START, dt=0.01, n_steps=50)
+        np.testing.assert_array_equal(traced.g, found.g)
+        np.testing.assert_array_equal(traced.t, found.t)
+        np.testing.assert_array_equal(traced.energy, found.energy)
+        slope = jax.grad(lambda w: there(w).g[-1, 1])(0.8)
+        forward = jax.jvp(lambda w: there(w).g[-1, 1], (0.8,), (1.0,))[1]
+        end = float(found.t[-1])
+        exact = jax.grad(lambda w: there(w, "gauss6", end / 400, 400).g[-1, 1])(0.8)
+    np.testing.assert_allclose(slope, forward, rtol=1e-13)
+    np.testing.assert_allclose(slope, exact, rtol=1e-6)
+
+
+def test_the_first_step_and_the_longest_are_bounded():
+    short = gn.solve(SLEIGH, **START, tolerance=1e-4, dt=1e-3, t_end=2.0)
+    assert short.t[1] == 1e-3
+    limited = gn.solve(SLEIGH, gn.Adaptive(gn.RKMK(5), 1e-4, max_step=0.05), **START, t_end=2.0)
+    assert np.diff(limited.t).max() <= 0.05 + 1e-15
+    assert len(limited) > 40
+
+
+def test_steps_shrink_at_a_collision_and_the_run_ends_in_words():
+    def attraction(x):
+        return -1 / jnp.sqrt(x[0] ** 2 + x[1] ** 2)
+
+    planet = gn.System(Translations(2), metric=np.eye(2), potential=attraction)
+    fall = gn.solve(planet, g0=[1.0, 0.0], xi0=[0.0, 0.0], tolerance=1e-8, t_end=2.0, throw=False)
+    assert fall.status is Result.STEP
+    assert "the steps vanish" in fall.message
+    np.testing.assert_allclose(fall.t[-1], np.pi / np.sqrt(8), atol=1e-6)  # time of the fall
+
+
+# --- reversible steps ------------------------------------------------------------------------------------------
+
+SOFTENING = 0.02
+
+
+def softened(x):
+    return -1 / jnp.sqrt(x @ x + SOFTENING**2)
+
+
+PARTICLE = gn.System(
+    Translations(3),
+    metric=np.eye(3),
+    potential=softened,
+    distribution=gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]]),
+)
+ORBIT = {"g0": [1.0, 0.0, 0.0], "xi0": [0.0, 0.3, 0.0]}
+OSCILLATOR = gn.systems.contact_oscillator()
+
+
+def time_scale(t, g, xi):
+    return (g @ g + SOFTENING**2) ** 0.75
+
+
+def drift(run):
+    """Change of the energy along a line through it, and the largest deviation."""
+    error = run.energy - run.energy[0]
+    return abs(np.polyfit(run.t, error, 1)[0] * (run.t[-1] - run.t[0])), np.abs(error).max()
+
+
+def test_reversible_steps_keep_the_energy_of_a_close_encounter():
+    run = gn.solve(PARTICLE, "gauss4", **ORBIT, tolerance=1e-3, t_end=400.0)
+    lengths = np.diff(run.t)
+    assert 6000 < len(run) < 8000
+    assert lengths[:-1].max() > 100 * lengths[:-1].min()
+    slope, error = drift(run)
+    assert error < 5e-5  # of fixed steps 1e-4 with 80 000
+    assert slope < 5e-6
+    times = gn.solve(PARTICLE, "rkmk5", **ORBIT, tolerance=1e-4, t_end=400.0)
+    assert drift(times)[0] > 3 * slope  # the controlled pair drifts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gauss4", "midpoint", "lobatto4", "discrete-gradient", "suzuki4"])
+def test_the_energy_does_not_drift_over_a_long_time(method):
+    start = gn.systems.catalogue["contact-oscillator"].start(OSCILLATOR)
+    run = gn.solve(OSCILLATOR, method, g0=start.g0, xi0=start.xi0, tolerance=1.0, t_end=1e5, save_every=100)
+    error, tenth = np.abs(run.energy - run.energy[0]), len(run) // 10
+    assert error.max() < 5e-4
+    assert error.max() < 1e-9 or error[-tenth:].max() < 1.5 * error[:tenth].max()
+
+
+@pytest.mark.slow
+def test_the_energy_of_close_encounters_does_not_drift_over_a_long_time():
+    """By the known time scale: rare encounters are too close for the default."""
+    run = gn.solve(PARTICLE, gn.Adaptive(gn.Gauss(2), 0.1, monitor=time_scale), **ORBIT, t_end=1e5, save_every=100)
+    assert run.k[-1] < 3e6
+    assert drift(run)[1] < 3e-4
+
+
+def test_a_monitor_may_be_given():
+    adaptive = gn.Adaptive(gn.Gauss(2), 1e-3, monitor=time_scale)
+    run = gn.solve(PARTICLE, adaptive, **ORBIT, t_end=100.0)
+    nearest = np.argmin(np.linalg.norm(run.g, axis=1)[:-2])
+    assert np.diff(run.t)[nearest] < 0.02 * np.diff(run.t)[:-1].max()
+    assert drift(run)[1] < 1e-4
+    with pytest.raises(TypeError, match=r"monitor takes \(t, g, xi\)"):
+        gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t: t)
+    with pytest.raises(ValueError, match="monitor is for reversible steps"):
+        gn.Adaptive(gn.RKMK(5), 1e-3, monitor=lambda t, g, xi: 1.0)
+    with pytest.raises(ValueError, match="max_step is for controlled steps"):
+        gn.Adaptive(gn.Gauss(2), 1e-3, max_step=1.0)
+
+
+@pytest.mark.parametrize("inner", [gn.Gauss(2), gn.SymmetricProjection(), gn.compose(gn.Gauss(1), "suzuki4")])
+def test_node_and_density_return_to_rounding(inner):
+    method = gn.Adaptive(inner, 1e-4)
+    clock = Clock(np.float64(0.0), np.float64(0.01), None, np.float64(100.0))
+    begin = as_start(PARTICLE, method, **{"xi0": ORBIT["xi0"], "g0": ORBIT["g0"]}, dt=0.01, t0=0.0, n_steps=1,
+                       controls=None)  # fmt: skip
+    first, _ = first_node(PARTICLE, method, begin._replace(clock=clock))
+    back_clock = clock._replace(dt=-clock.dt, end=None)
+    with gn.float64():
+        forward = jax.jit(lambda state: method.next_node(PARTICLE, clock, state))
+        back = jax.jit(lambda state: method.next_node(PARTICLE, back_clock, state))
+        states = [jax.tree.map(jnp.asarray, first)]
+        for _ in range(150):
+            states.append(forward(states[-1]))
+        before, state = states[-2:]
+        assert int(state.status) == 0
+        state = state.reversed(method.reversed_memory(before, state))
+        for expected in states[-2::-1]:
+            state = back(state)
+            assert abs(state.g - expected.g).max() < 1e-11
+        weight, expected = state.memory.weight, states[0].memory.weight
+    lengths = np.diff([float(s.memory.t) for s in states])
+    assert lengths.max() > 1.2 * lengths.min()
+    np.testing.assert_allclose(state.memory.t, 0.0, atol=1e-12)
+    # density of the step before the first: the mirror image of the one after it, since the orbit begins at its apex
+    np.testing.assert_allclose(weight, expected, rtol=1e-10)
+
+
+def test_the_derivative_of_reversible_steps_is_that_of_the_scheme():
+    method = gn.Adaptive(gn.Gauss(2), 1e-8)
+
+    def there(w, method=method, dt=0.01, n=60):
+        run = gn.integrate(SLEIGH, method, xi0=jnp.array([w, -0.5, 0.0]), dt=dt, n_steps=n)
+        return jnp.stack([run.g[-1, 1], run.t[-1]])
+
+    with gn.float64():
+        slope = jax.jacrev(there)(0.8)
+        np.testing.assert_allclose(slope, jax.jacfwd(there)(0.8), rtol=1e-12)
+        end = float(there(0.8)[1])
+        assert abs(slope[1]) > 0.01  # the time of a node depends on the start
+        run = gn.solve(SLEIGH, "gauss6", **START, dt=end / 400, n_steps=400)
+        exact = jax.jacfwd(lambda w: there(w, "gauss6", end / 400, 400))(0.8)[0]
+        speed = run.xi[-1, 1] * np.cos(run.g[-1, 0]) - run.xi[-1, 2] * np.sin(run.g[-1, 0])
+    np.testing.assert_allclose(slope[0] - speed * slope[1], exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [
+        ("gni", {"tolerance": 1e-6, "t_end": 1.0}, "GNI has steps of one length: .* take RKMK"),
+        (CONTROLLED, {"tolerance": 1e-6, "t_end": 1.0}, "has a tolerance of its own already"),
+        (None, {"tolerance": -1.0, "t_end": 1.0}, "tolerance must be positive"),
+        (None, {"tolerance": 1e-6, "n_steps": 10}, "n_steps of variable length need dt"),
+        (None, {"tolerance": 1e-6, "t_end": 1.0, "dt": -0.1}, "dt = -0.1 leads away from t_end = 1"),
+        (None, {"tolerance": 1e-6}, "are both missing"),
+        (None, {"n_steps": 10}, "dt, the time step, is missing: pass it, or tolerance"),
+        (None, {"tolerance": 1e-6, "t_eval": [0.1, 0.2], "t_end": 1.0, "save_every": 2}, "save_every=1"),
+    ],
+)
+def test_contradictions_are_told(method, options, words):
+    with pytest.raises(ValueError, match=words):
+        gn.solve(SLEIGH, method, **START, **options)
+
+
+def test_others_say_that_they_have_equal_steps():
+    with pytest.raises(ValueError, match="here they are of one length, as of RKMK"):
+        gn.solve_ensemble(SLEIGH, CONTROLLED, **START, dt=0.1, n_steps=10)
+    with pytest.raises(ValueError, match="here they are of one length"):
+        gn.diagnostics.convergence(SLEIGH, CONTROLLED, **START)
+    with gn.float64(), pytest.raises(ValueError, match="pass n_steps, not t_end"):
+        gn.integrate(SLEIGH, CONTROLLED, **START, dt=0.1, t_end=10.0)
+    with pytest.raises(ValueError, match="cannot be composed"):
+        gn.compose(CONTROLLED, "yoshida4")
+    with pytest.raises(TypeError, match="controls as a function of t"):
+        gn.solve(
+            gn.System(Translations(1), metric=np.eye(1), forces=lambda t, x, xi, u: u),
+            gn.RKMK(5), xi0=[0.0], tolerance=1e-6, t_end=1.0, controls=np.zeros((3, 1)),
+        )  # fmt: skip
