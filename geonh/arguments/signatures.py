@@ -139,11 +139,11 @@ RUNS = {
 
 def argument_type(kind: type) -> type:
     """Decorator for a class that signatures name: arguments are checked to be its instances."""
-    _CLASSES[kind.__name__] = kind
+    _CLASSES[kind.__name__] = (*_CLASSES.get(kind.__name__, ()), kind)  # wheels of planar bodies, and of trees
     return kind
 
 
-_CLASSES: dict[str, type] = {}
+_CLASSES: dict[str, tuple[type, ...]] = {}
 
 
 def judge_of(annotation: str, judges: Mapping[str, Callable] | None = None) -> Callable[[Any, str], Any] | None:
