@@ -270,8 +270,8 @@ def _contradiction(system: Any, found: Dependence, place: _Place, names: list[st
         if abs(place.right[j] - wanted) > ON_BOTH * (abs(place.right[j]) + scale):
             return (
                 f"the constraints of {system.name} contradict each other {where}: {names[j]} follows from "
-                f"{_sources(found, names, i)}, which make its right-hand side {wanted:.6g}, and it is "
-                f"{place.right[j]:.6g}"
+                f"{_sources(found, names, i)}, which make its right-hand side {wanted:.12g}, and it is "
+                f"{place.right[j]:.12g}"
             )
     phi = np.abs(place.phi)
     kept = found.kept[: found.rank.positions]

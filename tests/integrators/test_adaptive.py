@@ -269,6 +269,15 @@ def test_a_monitor_may_be_given():
         gn.Adaptive(gn.Gauss(2), 1e-3, max_step=1.0)
 
 
+def test_a_monitor_that_is_no_time_scale_is_refused():
+    start = {**START, "t_end": 1.0}
+    with pytest.raises(ValueError, match=r"monitor must return a number, got shape \(3,\)"):
+        gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi), **start)
+    run = gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi[1]), **start, throw=False)
+    assert run.status is Result.STEP
+    assert "a monitor is not positive" in run.message
+
+
 @pytest.mark.parametrize("inner", [gn.Gauss(2), gn.SymmetricProjection(), gn.compose(gn.Gauss(1), "suzuki4")])
 def test_node_and_density_return_to_rounding(inner):
     method = gn.Adaptive(inner, 1e-4)
