@@ -138,12 +138,12 @@ RUNS = {
 
 
 def argument_type(kind: type) -> type:
-    """Decorator for a class that signatures name: arguments are checked to be its instances."""
-    _CLASSES[kind.__name__] = kind
+    """Decorator for a class that signatures name: arguments are checked to be instances of one of that name."""
+    _CLASSES[kind.__name__] = (*_CLASSES.get(kind.__name__, ()), kind)
     return kind
 
 
-_CLASSES: dict[str, type] = {}
+_CLASSES: dict[str, tuple[type, ...]] = {}
 
 
 def judge_of(annotation: str, judges: Mapping[str, Callable] | None = None) -> Callable[[Any, str], Any] | None:

@@ -98,6 +98,7 @@ class Result(IntEnum):
             Result.NOT_FINITE: "a value of the state, the potential there, or its momentum's velocity, is not finite",
             Result.RANK: (
                 "the constraints became dependent (their rank drops here), so the constraint force is not determined; "
+                "or redundant ones became independent or contrary (it rises); "
                 "or they turned by a right angle or more in one step, as where a step is not stable: lower dt"
             ),
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
@@ -121,7 +122,8 @@ class Result(IntEnum):
             ),
             Result.STEP: (
                 "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
-                "or metric are not finite, or the tolerance is below rounding, or too large for reversible steps"
+                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding, or too large "
+                "for reversible steps"
             ),
             Result.END: "the next step would pass the end of the run",
         }[self]

@@ -108,7 +108,8 @@ class ReversibleSteps(VariableSteps):
         weight = density + sign * constants.epsilon * growth / 2
         weight = jnp.where(weight > LEAST_DENSITY * density, weight, density)
         pace = Pace(clock.time(0), sign * constants.epsilon / weight, weight, jnp.stack(constants), made.memory)
-        return made._replace(memory=pace)
+        sound = jnp.isfinite(weight) & (weight > 0)
+        return made._replace(memory=pace, status=jnp.where(sound, made.status, Result.STEP.value))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         pace, constants, sign = state.memory, Constants(*state.memory.constants), jnp.sign(clock.dt)
@@ -145,7 +146,10 @@ class ReversibleSteps(VariableSteps):
     def _logarithm(self, system: System, clock: Clock, constants: Constants, t: Array, g: Point, xi: Array) -> Array:
         """−ln σ."""
         if self.monitor is not None:
-            return -jnp.log(evaluated("monitor", self.monitor, t, g, xi))
+            scale = evaluated("monitor", self.monitor, t, g, xi)
+            if scale.shape:
+                raise ValueError(f"monitor must return a number, got shape {scale.shape}")
+            return -jnp.log(scale)
         speed, acceleration = _squares(system, clock, t, g, xi)
         square = speed / constants.speed**2 + acceleration / constants.acceleration**2
         return jnp.log(square) / 2

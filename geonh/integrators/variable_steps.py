@@ -18,7 +18,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
-from geonh.integrators.node import Pace, Result, judge
+from geonh.integrators.node import Pace, Result, held_at, judge, unless_risen
 from geonh.mechanics.system import System
 
 
@@ -52,7 +52,9 @@ class VariableSteps(Integrator):
         return self.method.residual(system, *self.inside(clock, state, state.memory.h))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
-        return self.judged(system, clock, state, self.step(system, clock, state))
+        held, state = held_at(system, state, state.memory.t)
+        after = self.judged(held, clock, state, self.step(held, clock, state))
+        return unless_risen(system, after, after.memory.t)
 
     def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
         """Node of an outcome, validated; its status is END if it is past the end of the run."""

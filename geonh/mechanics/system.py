@@ -217,7 +217,7 @@ class System(LagrangianSystem):
             return None
         kinds = [self.holonomic is not None, self.distribution is not None and self.distribution.forms is not None]
         given = np.atleast_1d(as_float64(rank, "rank"))
-        if given.shape != (sum(kinds),) or np.any(given != np.round(given)) or np.any(given < (1, 0)[-len(given) :]):
+        if given.shape != (sum(kinds),) or np.any(given != np.round(given)) or np.any(given < (1, 0)[: len(given)]):
             wanted = {0: "nothing: there are no rows", 1: "one number of rows", 2: "(rows of holonomic, forms)"}
             raise ValueError(f"rank must be {wanted[sum(kinds)]} for this system, got {shortly(rank)}")
         numbers = iter(given.astype(int).tolist())

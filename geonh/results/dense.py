@@ -73,12 +73,18 @@ def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
     TypeError, ValueError
         For other input, and for times out of order or outside the span.
     """
-    times = np.atleast_1d(as_float64(value, name))
-    if times.ndim > 1 or not times.size:
-        raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
+    times = as_one_axis(value, name)
     if np.any(np.sign(end - begin) * np.diff(times) < 0):
         raise ValueError(f"{name} must {'decrease' if end < begin else 'increase'}, as those of the run do")
     refuse_outside(times, name, begin, end)
+    return times
+
+
+def as_one_axis(value: Any, name: str) -> np.ndarray:
+    """Convert user input to times, shape=[M], M > 0."""
+    times = np.atleast_1d(as_float64(value, name))
+    if times.ndim > 1 or not times.size:
+        raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
     return times
 
 

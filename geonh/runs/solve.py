@@ -22,7 +22,7 @@ from geonh.integrators.node import Clock
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
-from geonh.results.dense import ROUNDING, as_times, end_of
+from geonh.results.dense import ROUNDING, as_one_axis, as_times, end_of
 from geonh.results.events import Crossings, Event, as_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
@@ -113,7 +113,7 @@ def solve(
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
-        t_end = np.atleast_1d(as_float64(t_eval, "t_eval"))[-1] if np.size(t_eval) else None
+        t_end = _last_of(t_eval, t0)
     varies = isinstance(method, VariableSteps)
     span = as_variable_span(dt, n_steps, t_end, t0, xi0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
@@ -228,6 +228,14 @@ def resume(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
+def _last_of(t_eval: Any, t0: Any) -> float:
+    """Last of the times, at which a run ends; ValueError if there is no step to it."""
+    last = as_one_axis(t_eval, "t_eval")[-1]
+    if last == as_float64(t0, "t0", ()):
+        raise ValueError(f"t_eval ends at t0 = {last:g}, to which no step leads: add later times, or pass t_end")
+    return last
+
+
 def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
     """Solution at the times that the run reached."""
     end = end_of(run)
@@ -241,11 +249,14 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     ValueError if others do not lead to ``t_end``.
     """
     dt, last = trajectory.dt, trajectory.t[-1]
-    if trajectory.nodes.t is not None:
+    varies = trajectory.nodes.t is not None
+    if trajectory.state is not None and not varies:
+        last = trajectory.t0 + int(trajectory.state.k) * dt
+    if t_end is not None and n_steps is None and not np.sign(dt) * (as_float64(t_end, "t_end", ()) - last) > 0:
+        raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
+    if varies:
         span = as_variable_span(dt, n_steps, t_end, last, ())
         return span.n_steps, span.end
-    if trajectory.state is not None:
-        last = trajectory.t0 + int(trajectory.state.k) * dt
     span = as_span(dt, n_steps, t_end, last)
     if span.dt != dt:
         nodes = " and ".join(f"{last + (span.n_steps - i) * dt:.12g}" for i in (1, 0))

@@ -269,13 +269,22 @@ def test_a_monitor_may_be_given():
         gn.Adaptive(gn.Gauss(2), 1e-3, max_step=1.0)
 
 
+def test_a_monitor_that_is_no_time_scale_is_refused():
+    start = {**START, "t_end": 1.0}
+    with pytest.raises(ValueError, match=r"monitor must return a number, got shape \(3,\)"):
+        gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi), **start)
+    run = gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi[1]), **start, throw=False)
+    assert run.status is Result.STEP
+    assert "a monitor is not positive" in run.message
+
+
 @pytest.mark.parametrize("inner", [gn.Gauss(2), gn.SymmetricProjection(), gn.compose(gn.Gauss(1), "suzuki4")])
 def test_node_and_density_return_to_rounding(inner):
     method = gn.Adaptive(inner, 1e-4)
     clock = Clock(np.float64(0.0), np.float64(0.01), None, np.float64(100.0))
     begin = as_start(PARTICLE, method, **{"xi0": ORBIT["xi0"], "g0": ORBIT["g0"]}, dt=0.01, t0=0.0, n_steps=1,
                        controls=None)  # fmt: skip
-    first, _ = first_node(PARTICLE, method, begin._replace(clock=clock))
+    first = first_node(PARTICLE, method, begin._replace(clock=clock)).state
     back_clock = clock._replace(dt=-clock.dt, end=None)
     with gn.float64():
         forward = jax.jit(lambda state: method.next_node(PARTICLE, clock, state))

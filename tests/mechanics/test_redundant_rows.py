@@ -83,6 +83,28 @@ def test_four_wheels_move_as_two_with_every_method(name):
     assert np.abs(four.constraint_residual).max() < 10 * held
 
 
+@pytest.mark.parametrize("name", ["rkmk5", "gauss4"])
+def test_four_wheels_move_as_two_with_steps_that_a_tolerance_chooses(name):
+    start = {"g0": G0, "xi0": XI0, "tolerance": 1e-6, "t_end": 2.0}
+    two, four = (gn.solve(system, name, **start) for system in (TWO, FOUR))
+    np.testing.assert_allclose(four.t, two.t, atol=1e-8)
+    np.testing.assert_allclose(four.xi, two.xi, atol=1e-8)
+    np.testing.assert_allclose(four(1.234).xi, two(1.234).xi, atol=1e-8)
+    assert four.multipliers.shape == (len(four), 4)
+    assert np.abs(four.constraint_residual).max() < 1e-13
+
+
+@pytest.mark.parametrize("name", ["rkmk5", "gauss4"])
+def test_a_rank_that_rises_ends_a_run_with_steps_that_a_tolerance_chooses(name):
+    def rows(x):
+        return jnp.stack([jnp.array([0.0, 1.0, 0.0]), jnp.stack([0.0 * x[0], 1.0, jnp.maximum(x[0] - 1.0, 0.0) ** 2])])
+
+    system = gn.System(Translations(3), metric=np.eye(3), distribution=gn.Distribution(rows), rank=1)
+    run = gn.solve(system, name, xi0=[1.0, 0.0, 0.5], tolerance=1e-6, t_end=3.0, throw=False)
+    assert run.status is Result.RANK
+    assert run.t[-1] < 1.5
+
+
 def test_redundancy_is_said_once_and_named():
     with pytest.warns(
         UserWarning, match=r"forms\[1\] follows from forms\[0\]; forms\[3\] follows from forms\[2\]"
@@ -273,6 +295,8 @@ def test_contradictory_right_sides_are_refused_by_name():
             gn.solve(system(0.4, **options), xi0=xi0, dt=0.1, n_steps=1)
         with pytest.raises(ValueError, match="contradict"):
             system(0.4).project(None, xi0)
+    with pytest.raises(ValueError, match=r"right-hand side 0\.3, and it is 0\.3000001"):
+        gn.solve(system(0.3 + 1e-7), xi0=xi0, dt=0.1, n_steps=1)
     run = gn.solve(system(0.3, rank=2), xi0=xi0, dt=0.1, n_steps=4)
     np.testing.assert_allclose(run.xi[-1], xi0, atol=1e-15)
 
@@ -306,8 +330,9 @@ def test_a_wrong_rank_is_refused():
         ValueError, match=r"0 independent row\(s\) of holonomic= and 2 .* rank= says 0 and 3: forms\[1\]"
     ):
         gn.solve(cart(rank=3), **RUN, n_steps=1)
-    with pytest.raises(ValueError, match="rank must be one number"):
-        cart(rank=(1, 2))
+    for rank in ((1, 2), 0, -1, 1.5):
+        with pytest.raises(ValueError, match="rank must be one number"):
+            cart(rank=rank)
     with pytest.raises(ValueError, match="rank says that 5 rows"):
         gn.System(Translations(7), metric=np.eye(7), distribution=gn.Distribution(np.eye(7)[:2]), rank=5)
     with pytest.raises(ValueError, match="rank= says how many are independent"):

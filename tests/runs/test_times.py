@@ -51,8 +51,9 @@ def test_resume_to_an_end_that_is_a_node_of_the_run():
     np.testing.assert_array_equal(more.nodes.rows, gn.solve(SLEIGH, **START, dt=0.1, n_steps=17).nodes.rows)
     with pytest.raises(ValueError, match=r"t_end must be a node of the run, whose dt = 0.1: 1.1 and 1.2 .*, got 1.15"):
         gn.resume(run, t_end=1.15)
-    with pytest.raises(ValueError, match=r"leads away from t_end = 0.5"):
-        gn.resume(run, t_end=0.5)
+    for end in (0.5, 1.0):
+        with pytest.raises(ValueError, match=rf"leads away from t_end = {end:g}: its last node is at t = 1 already"):
+            gn.resume(run, t_end=end)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,15 @@ def test_times_up_to_the_event_or_failure_that_ended_the_run():
 def test_times_that_do_not_fit_are_refused(times, error, words):
     with pytest.raises(error, match=words):
         gn.solve(SLEIGH, **START, dt=0.1, t_end=2.0, t_eval=times)
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [([[0.0, 1.0]], r"t_eval must have shape \[M\]"), ([], "t_eval must have shape"), ([0.0], "t_eval ends at t0 = 0")],
+)
+def test_times_without_an_end_are_refused_by_their_name(times, words):
+    with pytest.raises(ValueError, match=words):
+        gn.solve(SLEIGH, **START, dt=0.1, t_eval=times)
 
 
 def test_who_cannot_be_evaluated_says_so(tmp_path):
