@@ -47,6 +47,7 @@ PACKAGES = {
     "geonh.analysis": None,
     "geonh.diagnostics": None,
     "geonh.rolling": None,
+    "geonh.bodies": None,
     "geonh.control": None,
     "geonh.ensembles": None,
     "geonh.interop": None,

@@ -34,22 +34,23 @@ def pivots_by_rows(A: Array) -> Array:
 
 
 @Named
-def orthogonalized(rows: Array, *, n: int) -> Array:
-    """Orthogonalize rows in their first n entries, each against those before it, shape=[m, w] to [m, w + m + 1].
+def orthogonalized(rows: Array) -> Array:
+    """Orthogonalize rows, each against those before it, shape=[m, n] to [m, n + m + 1].
 
-    Row i of the result is the new row, the coefficients by which earlier rows were subtracted, and its squared length.
+    Row i of the result is the new row, its combination of the given rows, and its squared length.
     """
-    m = len(rows)
+    m, n = rows.shape
 
-    def subtract(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        left, coefficients, squares = carry
+    def subtract(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, squares = carry
         along = left[k, :n]
         square = along @ along
         new = jnp.where(jnp.arange(m) > k, (left[:, :n] @ along) * (1 / square), 0.0)
-        return left - jnp.outer(new, left[k]), coefficients.at[:, k].set(new), squares.at[k].set(square)
+        return left - jnp.outer(new, left[k]), squares.at[k].set(square)
 
-    left, coefficients, squares = lax.fori_loop(0, m, subtract, (1.0 * rows, jnp.zeros((m, m)), jnp.zeros(m)))
-    return jnp.concatenate([left, coefficients, squares[:, None]], axis=1)
+    begin = jnp.concatenate([rows, jnp.eye(m)], axis=1), jnp.zeros(m)
+    left, squares = lax.fori_loop(0, m, subtract, begin)
+    return jnp.concatenate([left, squares[:, None]], axis=1)
 
 
 @Named

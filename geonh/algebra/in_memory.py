@@ -167,33 +167,34 @@ def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
     return called(em, f"solution.{n}.{k}.{symmetric:d}", [A, B], [((n, k), "d")], write)[0]
 
 
-def orthogonalized(em: Emitter, A: Memory, n: int) -> Memory:
-    """Rows of A, shape=[m, w], orthogonalized in their first n entries, with coefficients and squared lengths.
+def orthogonalized(em: Emitter, A: Memory) -> Memory:
+    """Rows of A, shape=[m, n], orthogonalized, with their combinations of the given rows and their squared lengths.
 
     Scalar products are sums over the lanes of a vector, then over vectors; the lanes are added in pairs.
     """
-    m, w = A.shape
-    total = w + m + 1
+    m, n = A.shape
+    total = n + m + 1
 
     def write(rows: Rows) -> None:
         place = partial(rows.address, "%r0", total)
+        one = em.operand(1.0, "d", rows.wide)
 
         def begin(i: str) -> None:
-            for at, width in rows.pieces(w):
-                rows.store(rows.load(rows.address("%a0", w, i, at), width), place(i, at), width)
+            for at, width in rows.pieces(n):
+                rows.store(rows.load(rows.address("%a0", n, i, at), width), place(i, at), width)
             for at, width in rows.pieces(m + 1):
-                rows.store(rows.zero(width), place(i, w + at), width)
+                rows.store(rows.zero(width), place(i, n + at), width)
+            rows.store(one, rows.new(f"getelementptr {rows.one}, ptr {place(i, n)}, i64 {i}"))
 
         def subtract(k: str) -> None:
             square = rows.dot(partial(place, k), partial(place, k), n)
-            rows.store(square, place(k, w + m))
+            rows.store(square, place(k, n + m))
             inverse = rows.inverse(square)
 
             def update(i: str) -> None:
                 factor = rows.apply("fmul", 1, rows.dot(partial(place, i), partial(place, k), n), inverse)
-                rows.store(factor, rows.new(f"getelementptr {rows.one}, ptr {place(i, w)}, i64 {k}"))
                 minus = rows.apply("fneg", 1, factor)
-                for at, width in rows.pieces(w):
+                for at, width in rows.pieces(n + m):
                     here, x = place(i, at), rows.load(place(k, at), width)
                     new = rows.multiply_add(width, rows.all(minus, width), x, rows.load(here, width))
                     rows.store(new, here, width)
@@ -203,7 +204,7 @@ def orthogonalized(em: Emitter, A: Memory, n: int) -> Memory:
         rows.loop(0, m, begin)
         rows.loop(0, m, subtract)
 
-    return called(em, f"orthogonalized.{m}.{w}.{n}", [A], [((m, total), "d")], write)[0]
+    return called(em, f"orthogonalized.{m}.{n}", [A], [((m, total), "d")], write)[0]
 
 
 def applied(em: Emitter, inverse: Memory, b: Memory) -> Memory:

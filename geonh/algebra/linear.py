@@ -111,40 +111,42 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
-    n = rows.shape[1]
-    parted = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n)
+    parted = _orthogonal_rows(rows, beside)
     scales = jnp.sqrt(parted.squares[:1] / parted.squares)
-    scaled = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
-    return scaled[:, :n], scaled[:, n:]
+    scales = jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
+    return parted.rows * scales, parted.beside * scales
 
 
 @jax.jit
 def orthogonal(rows: Array, beside: Array) -> tuple[Array, Array]:
     """``apart`` without the scaling, and thus without roots, for what does not depend on the lengths of the rows."""
-    n = rows.shape[1]
-    separated = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n).rows
-    return separated[:, :n], separated[:, n:]
+    parted = _orthogonal_rows(rows, beside)
+    return parted.rows, parted.beside
 
 
 class Orthogonal(NamedTuple):
-    """Orthogonal rows, shape=[m, w], the coefficients by which earlier ones were subtracted, shape=[m, m], and their
-    squared lengths, shape=[m].
+    """Orthogonal rows, shape=[m, n], what is beside them, shape=[m, k], and squared lengths, shape=[m].
+
+    And ``original``: multipliers, shape=[m], of the given rows from those of the orthogonal ones.
     """
 
     rows: Array
-    coefficients: Array
+    beside: Array
     squares: Array
+    original: Callable[[Array], Array]
 
 
-def _orthogonal_rows(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
-    """Orthogonalize rows in their first n entries, each against those before it; ``held`` is applied to what
-    coefficients and lengths are computed from (stop_gradient), where rows are few.
+def _orthogonal_rows(rows: Array, beside: Array, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
+    """Orthogonalize rows, each against those before it, with the same operations on ``beside``; ``held`` is applied to
+    what coefficients and lengths are computed from (stop_gradient), where rows are few.
     """
-    m, w = extended.shape
+    m, n = rows.shape
     if m >= BY_ROWS:
-        result = orthogonalized(extended, n=n)
-        return Orthogonal(result[:, :w], result[:, w:-1], result[:, -1])
-    rows, coefficients, squares = [], [], []
+        result = orthogonalized(rows)
+        combined = result[:, n:-1]
+        return Orthogonal(result[:, :n], combined @ beside, result[:, -1], lambda lam: combined.T @ lam)
+    extended = jnp.concatenate([rows, beside], axis=1)
+    found, coefficients, squares = [], [], []
     while len(extended):
         row, extended = extended[0], extended[1:]
         along = held(row[:n])
@@ -152,13 +154,15 @@ def _orthogonal_rows(extended: Array, n: int, held: Callable[[Array], Array] = l
         if len(extended):
             coefficients.append((held(extended[:, :n]) @ along) * (1 / squares[-1]))
             extended = extended - coefficients[-1][:, None] * row
-        rows.append(row)
-    columns = [jnp.concatenate([jnp.zeros(m - len(column)), column]) for column in coefficients]
-    return Orthogonal(
-        jnp.stack(rows) if rows else extended,
-        jnp.stack([*columns, jnp.zeros(m)], axis=1) if rows else jnp.zeros((0, 0)),
-        jnp.stack(squares) if rows else jnp.zeros(0),
-    )
+        found.append(row)
+
+    def original(lam: Array) -> Array:
+        for k in reversed(range(m - 1)):
+            lam = lam.at[k].add(-coefficients[k] @ lam[k + 1 :])
+        return lam
+
+    extended = jnp.stack(found) if found else extended
+    return Orthogonal(extended[:, :n], extended[:, n:], jnp.stack(squares) if found else jnp.zeros(0), original)
 
 
 # --- saddle-point system of a mass matrix and constraints --------------------------------------------------
@@ -169,17 +173,9 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     The system of constrained mechanics: for accelerations, momentum projections, multipliers. m = 0 is M⁻¹force. One
     symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
     """
-    m, n = mu.shape
-    extended = jnp.concatenate([mu, right[:, None]], axis=1)
-    rows, coefficients, _ = _orthogonal_rows(extended, n, lax.stop_gradient)  # the solution does not depend on these
-    mu, right = rows[:, :n], rows[:, n]
-    solution, lam = saddle_directly(M, mu, force, right)
-    if m >= BY_ROWS:  # multipliers of the original rows
-        options = {"left_side": True, "lower": True, "transpose_a": True, "unit_diagonal": True}
-        return solution, lax.linalg.triangular_solve(coefficients, lam[:, None], **options)[:, 0]
-    for k in reversed(range(m - 1)):
-        lam = lam.at[k].add(-coefficients[k + 1 :, k] @ lam[k + 1 :])
-    return solution, lam
+    parted = _orthogonal_rows(mu, right[:, None], lax.stop_gradient)  # the solution does not depend on the coefficients
+    solution, lam = saddle_directly(M, parted.rows, force, parted.beside[:, 0])
+    return solution, parted.original(lam)
 
 
 def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:

@@ -242,9 +242,7 @@ register_lowering(
     eliminated.primitive, _eliminated, degree="solution", tangent=_tangent_of_solution, in_numpy=_eliminated_by_rows
 )
 register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
-register_lowering(
-    orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"), eqn.params["n"])]
-)
+register_lowering(orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"))])
 register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_tangent_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")

@@ -49,7 +49,7 @@ def is_float64() -> bool:
 
 def is_traced(*trees: Any) -> bool:
     """True if any leaf is a JAX tracer; the caller is then marked, since it validates concrete values only."""
-    traced = has_tracers(trees)
+    traced = has_tracers(*trees)
     if traced:
         tracing.asked = True
     return traced
@@ -58,7 +58,7 @@ def is_traced(*trees: Any) -> bool:
 def has_tracers(*trees: Any) -> bool:
     """True if any leaf is a JAX tracer; ValueError for a list that contains itself."""
     try:
-        leaves = jax.tree.leaves(trees)
+        leaves = [leaf for tree in trees for leaf in jax.tree.leaves(tree)]
     except (RecursionError, SystemError) as error:
         raise ValueError("an argument contains itself, or is nested too deeply") from error
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)

@@ -138,12 +138,12 @@ RUNS = {
 
 
 def argument_type(kind: type) -> type:
-    """Decorator for a class that signatures name: arguments are checked to be its instances."""
-    _CLASSES[kind.__name__] = kind
+    """Decorator for a class that signatures name: arguments are checked to be instances of one of that name."""
+    _CLASSES[kind.__name__] = (*_CLASSES.get(kind.__name__, ()), kind)
     return kind
 
 
-_CLASSES: dict[str, type] = {}
+_CLASSES: dict[str, tuple[type, ...]] = {}
 
 
 def judge_of(annotation: str, judges: Mapping[str, Callable] | None = None) -> Callable[[Any, str], Any] | None:
@@ -229,6 +229,7 @@ OBJECTS: dict[str, Callable[[Any, str], None]] = {
     "State": _instance("State", "a State of geonh.integrators"),
     "LieGroup": _instance("LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("Support", "a support such as geonh.rolling.ball(1.0)"),
+    "TreeSystem": _instance("TreeSystem", "a system of geonh.bodies.tree or from_file"),
     "PlanarBody": _instance("PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("PeriodicOrbit", "one that periodic_orbit found"),
     "Callable": _function,

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_flag, as_float64, as_positive
 from geonh.bodies.links import Joint, Vector, _set
 from geonh.bodies.motion import Bodies, bodies, frames, hat, library, motion, number, rate_of
@@ -29,7 +28,6 @@ ALIGNED = 1e-12
 """Largest distance, m, and difference of directions at which an axle counts as the axis of a joint."""
 
 
-@argument_type
 @dataclass(frozen=True)
 class Wheel:
     """Thin wheel that rolls on the plane z = 0 without slipping.
@@ -76,7 +74,6 @@ class Wheel:
             _set(self, axis=_unit(self.axis, f"axis of wheel {self.link!r}"))
 
 
-@argument_type
 @dataclass(frozen=True)
 class Blade:
     """Knife edge or skate on the plane z = 0, which does not slide sideways.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.paths import FileError, checked_path
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, as_names, one_of, shortly
 from geonh.bodies import motion
 from geonh.bodies.contacts import Contact, Wheel
@@ -42,7 +42,6 @@ REQUIRED: dict[str, dict[str, tuple[str, ...]]] = {
 """Elements that another must have, with their attributes."""
 
 
-@argument_type
 @dataclass(frozen=True)
 class Robot:
     """Links of a file; returned by ``read``.

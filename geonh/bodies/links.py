@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, one_of, shortly
 
 KINDS = {
@@ -62,7 +61,6 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
-@argument_type
 @dataclass(frozen=True)
 class Mimic:
     """Coordinate of a joint as an affine function of another's: q = factor · q_joint + offset.
@@ -81,7 +79,6 @@ class Mimic:
     offset: float = 0.0
 
 
-@argument_type
 @dataclass(frozen=True)
 class Shape:
     """Simple shape of a link, for drawings.
@@ -116,7 +113,6 @@ class Shape:
         )
 
 
-@argument_type
 @dataclass(frozen=True)
 class Joint:
     """Joint between a link and its parent, on the group of its relative motions.
@@ -217,7 +213,6 @@ class Joint:
         return KINDS[self.kind]
 
 
-@argument_type
 @dataclass(frozen=True)
 class Link:
     """Rigid body of a tree, with the joint to its parent.

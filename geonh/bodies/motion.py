@@ -1,4 +1,4 @@
-r"""Poses, twists and energies of a tree of bodies, in one pass from the root (mathematics.md §22).
+r"""Poses, twists and energies of a tree of bodies, in one pass from the root.
 
 With (R, p) the pose of a body in that which carries it, and its velocity (ω, v) in its own axes,
 

@@ -44,10 +44,6 @@ def start(
     ------
     TypeError, ValueError
         For an unknown joint or another shape, and where contacts cannot be closed.
-
-    Examples
-    --------
-    >>> g0, xi0 = start(robot, {"elbow": 0.3}, {"base": [0.2, 0.5, 0.0]})  # doctest: +SKIP
     """
     tree = system.tree
     for name in [*(positions or {}), *(velocities or {})]:

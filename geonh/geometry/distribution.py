@@ -129,7 +129,7 @@ class Distribution(Precise):
         return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
 
     def of_rows(self, rows: Array) -> Distribution:
-        """The distribution of some of its forms alone, by their indices, shape=[r]."""
+        """The distribution of some of its forms alone, selected by a matrix of zeros and ones, shape=[r, m]."""
         assert self.forms is not None
         D = eqx.tree_at(lambda D: D.forms, self, self.forms.of_rows(rows))
         rhs = getattr(self, "rhs", None)

@@ -163,7 +163,7 @@ class Field(Precise):
     timed: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
     rows: Any
-    """Indices of the rows of the value in use, shape=[r]; None for all."""
+    """Matrix of zeros and ones that selects the rows of the value in use, shape=[r, k]; None for all."""
 
     def __init__(self, value: Any, name: str):
         if isinstance(value, Field):
@@ -194,10 +194,10 @@ class Field(Precise):
 
     def part(self, value: Array) -> Array:
         """Rows in use of a value of the function."""
-        return value if self.rows is None else value[self.rows]
+        return value if self.rows is None else self.rows @ value
 
     def of_rows(self, rows: Array) -> Field:
-        """The field with these rows alone, indices of shape=[r]."""
+        """The field with some of its rows alone, selected by a matrix of zeros and ones of shape=[r, k]."""
         return eqx.tree_at(lambda field: field.rows, self, rows, is_leaf=lambda leaf: leaf is None)
 
 

@@ -334,6 +334,7 @@ class LagrangianSystem(Precise):
         zero = jnp.zeros(self.group.dim)
         return jax.jacrev(lambda eta: self.holonomic_residual(tree_add(x, self.anchor(x, eta))))(zero)
 
+    @traced_once
     def annihilator(self, x: Any) -> Array:
         """Annihilating forms μ(x), shape=[m, n], those of φ first; m = 0 without constraints."""
         if self.distribution is None:

@@ -1,4 +1,4 @@
-r"""Redundant constraints: rows that depend on others everywhere along a motion (mathematics.md §21).
+r"""Redundant constraints: rows that depend on others everywhere along a motion.
 
 A cart on four wheels has four forms of which two are independent, Bricard's mechanism six closure conditions with five
 independent derivatives. The velocities that satisfy the rows, and so the projectors and the motion, are those of any
@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.elimination import BY_ROWS
 from geonh.algebra.linear import orthonormal_forms, solve_spd
 from geonh.arguments.precision import float64
 from geonh.engine import computed
@@ -57,8 +58,9 @@ class Rank(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Independent rows at a point: their indices among those of φ and among the forms; and the largest part of the
-    other rows, relative to their sizes, or of their right-hand sides, that does not follow from them."""
+    """Independent rows at a point: matrices of zeros and ones that select them among those of φ, shape=[k', k], and
+    among the forms, shape=[m', m]; and the largest part of the other rows, relative to their sizes, or of their
+    right-hand sides, that does not follow from them."""
 
     positions: Array
     forms: Array
@@ -69,32 +71,37 @@ def chosen(system: Any, x: Any) -> Choice:
     """Choose independent rows at a base point, of a system with a ``rank``."""
     rank, k = system.rank, len(system.holonomic_residual(x))
     whole = jnp.concatenate([system.annihilator(x), system.right_hand_side(x)[:, None]], axis=1)
-    order, excess = _pivoted(lax.stop_gradient(whole), k, rank)
-    return Choice(order[: rank.positions], order[rank.positions :] - k, excess)
+    rows, excess = _pivoted(lax.stop_gradient(whole), k, rank)
+    return Choice(rows[: rank.positions, :k], rows[rank.positions :, k:], excess)
 
 
 def _pivoted(whole: Array, k: int, rank: Rank) -> tuple[Array, Array]:
-    """Indices of independent rows of [μ | b], and the ``excess`` of the others; first of the k rows of φ."""
+    """Selection of independent rows of [μ | b], and the ``excess`` of the others; first of the k rows of φ."""
     m, n = whole.shape[0], whole.shape[1] - 1
     sizes = jnp.sum(whole[:, :n] ** 2, axis=1)
     inverses = jnp.where(sizes > 0, 1 / sizes, 0.0)
     largest = jnp.max(whole[:, n] ** 2 * inverses)
     of_positions = np.arange(m) < k
 
-    def eliminate(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, order = carry
+    def eliminate(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, rows = carry
         allowed = jnp.where(i < rank.positions, of_positions, ~of_positions)
         independent = jnp.where(allowed, jnp.sum(left[:, :n] ** 2, axis=1) * inverses, -1.0)
-        pivot = jnp.argmax(independent >= FAVOUR**2 * jnp.max(independent))
-        row = left[pivot]
+        pivot = jnp.arange(m) == jnp.argmax(independent >= FAVOUR**2 * jnp.max(independent))
+        row = jnp.where(pivot, 1.0, 0.0) @ left
         along = left[:, :n] @ row[:n] * (1 / (row[:n] @ row[:n]))
-        left = jnp.where((jnp.arange(m) == pivot)[:, None], 0.0, left - jnp.outer(along, row))
-        return left, order.at[i].set(pivot)
+        left = jnp.where(pivot[:, None], 0.0, left - jnp.outer(along, row))
+        return left, rows.at[i].set(jnp.where(pivot, 1.0, 0.0))
 
-    left, order = lax.fori_loop(0, rank.total, eliminate, (whole, jnp.zeros(rank.total, int)))
+    left, rows = whole, jnp.zeros((rank.total, m))
+    if m < BY_ROWS:
+        for i in range(rank.total):
+            left, rows = eliminate(i, (left, rows))
+    else:
+        left, rows = lax.fori_loop(0, rank.total, eliminate, (left, rows))
     squares = jnp.sum(left[:, :n] ** 2, axis=1) * inverses
     contrary = left[:, n] ** 2 * inverses / jnp.where(largest > 0, largest, 1.0)
-    return order, jnp.sqrt(jnp.max(jnp.maximum(squares, contrary)))
+    return rows, jnp.sqrt(jnp.max(jnp.maximum(squares, contrary)))
 
 
 def holding(system: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-r"""Mass matrix of a planar body with wheels and trailers by composite bodies (mathematics.md §22).
+r"""Mass matrix of a planar body with wheels and trailers by composite bodies.
 
 Of the chain behind a hinge, taken as one rigid body, the inertia C in the frame of its first body, shape=[3, 3], and
 the momentum F of every joint's rate alone, one row of shape=[3] each, are carried to the body ahead by the change of

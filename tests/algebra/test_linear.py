@@ -112,7 +112,7 @@ def test_derivatives_above_the_limit():
     np.testing.assert_allclose(back, inverse.T @ np.ones(n), atol=1e-13)
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 0), (3, 1), (5, 2), (6, 4), (9, 6)])
+@pytest.mark.parametrize(("n", "m"), [(1, 0), (3, 1), (5, 2), (6, 4), (9, 6), (24, 17)])
 def test_the_saddle_system(n, m):
     rng = np.random.default_rng(n)
     M, mu, force, right = spd(n), rng.normal(size=(m, n)), rng.normal(size=n), rng.normal(size=m)
@@ -183,7 +183,7 @@ def test_gram_schmidt():
     np.testing.assert_allclose(np.tril(found @ M @ rows.T, -1), 0, atol=1e-14)  # each lies in the span of those before
 
 
-@pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 4), (2, 3), (4, 6)])
+@pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 4), (2, 3), (4, 6), (17, 24)])
 def test_rows_apart_are_orthogonal_of_one_length_and_of_the_same_flag(m, n):
     rows, beside = (np.random.default_rng(m).normal(size=shape) for shape in ((m, n), (m, 2)))
     made, along = apart(rows, beside)
@@ -194,15 +194,16 @@ def test_rows_apart_are_orthogonal_of_one_length_and_of_the_same_flag(m, n):
     np.testing.assert_allclose(along, T @ beside, atol=1e-12)
 
 
-def test_derivatives_of_saddle_systems_know_that_rows_were_taken_apart():
+@pytest.mark.parametrize(("m", "n"), [(3, 5), (17, 24)])
+def test_derivatives_of_saddle_systems_know_that_rows_were_taken_apart(m, n):
     rng = np.random.default_rng(3)
-    M, mu, force, right = spd(5), rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=3)
+    M, mu, force, right = spd(n), rng.normal(size=(m, n)), rng.normal(size=n), rng.normal(size=m)
 
     def whole(M, mu, force, right):
-        A = jnp.block([[M, -mu.T], [mu, jnp.zeros((3, 3))]])
+        A = jnp.block([[M, -mu.T], [mu, jnp.zeros((m, m))]])
         x = jnp.linalg.solve(A, jnp.concatenate([force, right]))
-        return x[:5], x[5:]
+        return x[:n], x[n:]
 
-    tangents = (spd(5, 1), *(rng.normal(size=shape) for shape in ((3, 5), (5,), (3,))))
+    tangents = (spd(n, 1), *(rng.normal(size=shape) for shape in ((m, n), (n,), (m,))))
     found, expected = (jax.jvp(f, (M, mu, force, right), tangents) for f in (saddle, whole))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), found, expected)

@@ -44,3 +44,13 @@ def test_what_python_accepts_is_accepted():
         gn.systems.chaplygin_sleigh(mass=1.0)
     with pytest.raises(TypeError, match=r"resume\(\) has no argument 'n_step': write n_steps="):
         gn.resume("unused.nc", n_step=3)
+
+
+def test_classes_of_one_name_do_not_replace_each_other():
+    """There are wheels of planar bodies, and of systems of bodies."""
+    import geonh.bodies
+
+    assert geonh.bodies.Wheel is not gn.rolling.Wheel
+    assert gn.systems.two_wheeled_robot().group.dim > 0
+    with pytest.raises(TypeError, match=r"wheels\[0\] must be a Wheel, made by wheel or knife_edge, got 3"):
+        gn.rolling.planar_body(1.0, 1.0, wheels=[3])

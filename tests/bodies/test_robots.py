@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -112,6 +113,34 @@ def test_robots_are_those_of_pinocchio(name):
         assert off(M, np.array(data["M"])) < 1e-12
         torques = np.asarray(bias(system, x, xi))
     assert off(torques, np.array(data["bias"])) < 1e-12
+
+
+def test_the_wheels_of_a_tiago_roll_exactly():
+    """10⁵ steps on two driven wheels, the arm folded: the contacts do not move, and without torques energy is kept."""
+    links, _ = from_json("tiago")
+    root = bodies.Joint("planar", "base")
+    still = [
+        replace(link, joint=replace(link.joint, kind="fixed", damping=0.0, friction=None, mimic=None))
+        if link.joint.dim and "wheel" not in link.name
+        else link
+        for link in links
+    ]
+    driven = [replace(x, joint=replace(x.joint, motor=True, damping=0.0)) if "wheel" in x.name else x for x in still]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        tiago = bodies.tree(
+            [link if link.parent else replace(link, joint=root) for link in driven],
+            contacts=[bodies.Wheel("wheel_left_link", 0.0985), bodies.Wheel("wheel_right_link", 0.0985, grips=False)],
+        )
+    assert (tiago.group.dim, tiago.reduced) == (5, True)
+    g0, xi0 = bodies.start(tiago, velocities={"base": [0.5, 0.6, 0.0]})
+    how = {"g0": g0, "xi0": xi0, "dt": 1e-3, "n_steps": 100_000, "save_every": 10}
+    turn = lambda t: 3.0 * jnp.stack([jnp.cos(0.5 * t), -jnp.cos(0.5 * t)])  # noqa: E731
+    eight = gn.solve(tiago, "rkmk4", controls=turn, **how)
+    assert np.abs(eight.constraint_residual).max() < 1e-14
+    free = gn.solve(tiago, "rkmk4", **how)
+    assert np.abs(free.constraint_residual).max() < 1e-14
+    assert np.ptp(free.energy - free.energy[0]) < 1e-10 * 46 * 0.6**2
 
 
 def renew():

@@ -293,7 +293,7 @@ def test_node_and_density_return_to_rounding(inner):
     clock = Clock(np.float64(0.0), np.float64(0.01), None, np.float64(100.0))
     begin = as_start(PARTICLE, method, **{"xi0": ORBIT["xi0"], "g0": ORBIT["g0"]}, dt=0.01, t0=0.0, n_steps=1,
                        controls=None)  # fmt: skip
-    first, _ = first_node(PARTICLE, method, begin._replace(clock=clock))
+    first = first_node(PARTICLE, method, begin._replace(clock=clock)).state
     back_clock = clock._replace(dt=-clock.dt, end=None)
     with gn.float64():
         forward = jax.jit(lambda state: method.next_node(PARTICLE, clock, state))

@@ -200,7 +200,7 @@ def test_embedded_error_estimates_have_their_order(name):
     system, sizes = system_for(name), []
     for dt in (0.02, 0.01):
         begin = as_start(system, method(name), **start(system), dt=dt, t0=0.0, n_steps=1, controls=None)
-        state, _ = first_node(system, method(name), begin)
+        state = first_node(system, method(name), begin).state
         with gn.float64():
             sizes.append(jnp.linalg.norm(method(name).estimate(system, begin.clock, state)[1]))
     assert abs(np.log2(sizes[0] / sizes[1]) - (method(name).guarantees.embedded + 1)) < 0.2

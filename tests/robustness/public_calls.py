@@ -20,6 +20,9 @@ FREE = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x, p: 0.5 
 DRIVEN = gn.System(Translations(2), metric=[1.0, 1.0], forces=lambda t, x, xi, u: u)
 BODY = gn.System(SO3(), metric=[1.0, 2.0, 3.0])
 BALL = gn.rolling.rolling(gn.rolling.ball(0.5), np.diag([0.1, 0.1, 0.1]), 1.0)
+ARM = gn.bodies.tree(
+    [gn.bodies.Link("arm", 1.0, (0, 0, -0.5), (0.1, 0.1, 0.1), joint=gn.bodies.Joint("revolute", "q"))]
+)
 SECTION_OF_G = lambda g: jnp.array([0.0, 1.0, 0.0])  # noqa: E731
 BOARD = gn.systems.snakeboard()
 P = [0.8, -0.5, 0.0]
@@ -563,6 +566,20 @@ CALLS = {
     "plotting.plot_phase": {"trajectory": RUN, "x": "x", "y": "y", "show": False},
     "plotting.plot_poincare": {"sections": {"a": SECTION}, "x": "x", "y": "y", "show": False},
     "plotting.plot_trajectory": {"trajectory": RUN, "show": False},
+    # --- bodies
+    "bodies.poses": {"system": ARM, "g": [0.1]},
+    "bodies.start": {"system": ARM, "positions": None, "velocities": None},
+    "bodies.tree": {
+        "links": ARM.tree.links,
+        "gravity": (0.0, 0.0, -9.81),
+        "contacts": (),
+        "varied": (),
+        "forces": None,
+        "parameters": None,
+        "first_integrals": None,
+        "draw": None,
+        "name": "arm",
+    },
     # --- rolling
     "rolling.ball": {"radius": 1.0},
     "rolling.contact": {"system": BALL, "g": np.eye(4), "t": 0.0},
@@ -625,14 +642,15 @@ CALLS |= {
     if inspect.isfunction(getattr(gn.systems, name))
 }
 ROOMS = (
-    *("analysis", "control", "diagnostics", "drawing", "ensembles", "geometry", "groups", "integrators", "interop"),
-    *("mechanics", "plotting", "rolling", "systems", "testing", "viewer"),
+    *("analysis", "bodies", "control", "diagnostics", "drawing", "ensembles", "geometry", "groups", "integrators"),
+    *("interop", "mechanics", "plotting", "rolling", "systems", "testing", "viewer"),
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
-State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Start Page Passed Statistic Sweep
+State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
+TreeSystem from_file read Start Page Passed Statistic Sweep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""

@@ -44,7 +44,7 @@ UNSOUND = {
     "linear": (general(lambda x, v: v[0]), "Hessian .* is degenerate"),
     "saddle": (general(lambda x, v: v[0] ** 2 - v[1] ** 2 + v[2] ** 2), "Hessian .* is not positive definite: .* -2"),
     "dependent": (
-        made(distribution=gn.Distribution(lambda x: [[1.0, x[0], 0], [1.0, 0, 0]])),
+        made(distribution=gn.Distribution(lambda x: [[1.0, x[1], 0], [1.0, 0, 0]])),
         "constraints .* dependent",
     ),
     "dependent frame": (

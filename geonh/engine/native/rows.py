@@ -33,9 +33,13 @@ def called(
 ) -> list[Memory]:
     """Call the function of this name, emitted by ``write`` where it is new; shapes and kinds of its results are given.
 
-    In it the arrays are ``%a0``, ``%a1``, …, and the results ``%r0``, ``%r1``, …
+    In it the arrays are ``%a0``, ``%a1``, …, and the results ``%r0``, ``%r1``, … The results of the same arguments are
+    used again.
     """
     full, wide = f"@{name}.{em.lanes}", em.lanes > 1
+    key = (full, *(memory.pointer for memory in args))
+    if key in em.function.known:
+        return em.function.known[key]
     buffers = [em.buffer(shape, kind) for shape, kind in results]
     for i, memory in enumerate(args):
         if memory.wide != wide:
@@ -53,6 +57,7 @@ def called(
         )
         em.function = outer
     em.line(f"call void {full}({', '.join(f'ptr {memory.pointer}' for memory in [*buffers, *args])})")
+    em.remember(key, buffers)
     return buffers
 
 

@@ -10,6 +10,7 @@ from jax import lax
 from native_support import needs_compiler, random
 
 from geonh.algebra.elimination import eliminated, pivots_by_rows
+from geonh.algebra.linear import apart, saddle
 from geonh.engine import jacobian, native
 from geonh.engine.compiled import mapped
 from geonh.engine.named import differentiated_as
@@ -43,6 +44,28 @@ def test_eliminations_solve(n, k, seed):
     np.testing.assert_allclose(mapped(solution, (), (N, B)), np.linalg.solve(N, B), rtol=1e-9, atol=1e-12)
     pivots = mapped(symmetric_pivots, (), upper)
     np.testing.assert_allclose(np.cumprod(pivots, axis=1)[:, :9], [minors(A, 9) for A in S], rtol=1e-9)
+
+
+def constrained(_, node):
+    M, forms, force, right = node
+    rows, beside = apart(forms, right[:, None])
+    return (*saddle(M, forms, force, right), rows, beside[:, 0])
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(16, 30), st.integers(0, 9), st.integers(0, 10**6))
+def test_many_forms_are_orthogonalized_once(m, more, seed):
+    n = m + more
+    M, forms = positive(seed, 2, n, n), random(seed + 1, 2, m, n) + 3 * np.sqrt(n) * np.eye(m, n)
+    force, right = random(seed + 2, 2, n), random(seed + 3, 2, m)
+    v, lam, rows, beside = mapped(constrained, (), (M, forms, force, right))
+    for i in range(2):
+        whole = np.block([[M[i], -forms[i].T], [forms[i], np.zeros((m, m))]])
+        expected = np.linalg.solve(whole, np.concatenate([force[i], right[i]]))
+        np.testing.assert_allclose(np.concatenate([v[i], lam[i]]), expected, rtol=1e-9, atol=1e-9)
+        square = forms[i, 0] @ forms[i, 0]
+        np.testing.assert_allclose(rows[i] @ rows[i].T, square * np.eye(m), atol=1e-10)
+        np.testing.assert_allclose(rows[i] @ np.linalg.pinv(forms[i]) @ right[i], beside[i], rtol=1e-9, atol=1e-9)
 
 
 def minors(A, n):
@@ -146,6 +169,9 @@ def step(params, state):
         + jnp.linalg.cholesky(S)[-1]
         + jnp.sort(jnp.outer(x, y).ravel())[: len(x)]
     )
+    forms = A[:16] + 3 * jnp.eye(len(x))[:16]
+    y = y + 0.1 * saddle(S, forms, x, x[:16])[0] + 1e-3 * forms.T @ saddle(S, forms, x, x[:16])[1]
+    y = y + 1e-3 * jnp.sum(apart(forms, x[:16, None])[1])
     slope = jacobian(lambda x: jnp.sin(A @ x) * x, x, together=8)
     new = {"x": jnp.tanh(0.1 * (slope @ y + S @ x))}
     return new, jnp.where(jnp.isnan(new["x"][0]), 3, 0).astype(jnp.int32)
