@@ -5,10 +5,10 @@ With a monitor σ(t, g, ξ) > 0, the local time scale, and the step density ρ =
     ρ_{1/2} = 1/σ(y₀) + ½εG(y₀),   h_k = ε/ρ_{k+½},   y_{k+1} = Φ_{h_k}(y_k),   ρ_{k+3/2} = ρ_{k+½} + εG(y_{k+1}),
 
 with G = −d(ln σ)/dt along the motion. This is explicit, and symmetric and reversible in (y, ρ) where Φ is in y, so that
-the energy of a reversible system does not drift. By default σ is the time in which the motion covers a fixed arc length
-in phase space,
+the energy does not drift where the reversal maps the orbit to itself. By default σ is the time in which the motion
+covers a fixed arc length in phase space,
 
-    σ = (|ξ|²/V² + |ξ̇|²/A²)^{−1/2},
+    σ = (|ξ|²/V² + |ξ̇|²/A² + 10⁻⁶)^{−1/2},
 
 in the kinetic norm, with V and A the mean of |ξ| and of |ξ̇| over a pilot run. ε is constant, and follows from the
 tolerance: along the pilot run the local errors of Φ, by comparison with two steps of half the length, add up to it.
@@ -53,6 +53,9 @@ LARGEST_CHANGE = 0.5
 """Relative change of the step density in a step, at the nodes of the pilot run, that bounds ε."""
 LEAST_DENSITY = 0.1
 """Ratio of the next step density to the last, below which the monitor changes too fast for the steps."""
+
+REST = 1e-3
+"""Density of the steps at rest, relative to the mean, so that an equilibrium has steps too."""
 
 
 class Constants(NamedTuple):
@@ -108,7 +111,7 @@ class ReversibleSteps(VariableSteps):
         weight = density + sign * constants.epsilon * growth / 2
         weight = jnp.where(weight > LEAST_DENSITY * density, weight, density)
         pace = Pace(clock.time(0), sign * constants.epsilon / weight, weight, jnp.stack(constants), made.memory)
-        sound = jnp.isfinite(weight) & (weight > 0)
+        sound = (weight > 0) & (weight < jnp.inf)
         return made._replace(memory=pace, status=jnp.where(sound, made.status, Result.STEP.value))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
@@ -151,7 +154,7 @@ class ReversibleSteps(VariableSteps):
                 raise ValueError(f"monitor must return a number, got shape {scale.shape}")
             return -jnp.log(scale)
         speed, acceleration = _squares(system, clock, t, g, xi)
-        square = speed / constants.speed**2 + acceleration / constants.acceleration**2
+        square = speed / constants.speed**2 + acceleration / constants.acceleration**2 + REST**2
         return jnp.log(square) / 2
 
 

@@ -278,6 +278,15 @@ def test_a_monitor_that_is_no_time_scale_is_refused():
     assert "a monitor is not positive" in run.message
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("stiffness", [0.0, 2.0])
+def test_a_body_at_rest_stays_there(method, stiffness):
+    body = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: stiffness * x @ x)
+    run = gn.solve(body, method, xi0=[0.0, 0.0], tolerance=1e-6, t_end=20.0)
+    assert run.t[-1] == 20.0
+    np.testing.assert_array_equal(run.g, 0.0)
+
+
 @pytest.mark.parametrize("inner", [gn.Gauss(2), gn.SymmetricProjection(), gn.compose(gn.Gauss(1), "suzuki4")])
 def test_node_and_density_return_to_rounding(inner):
     method = gn.Adaptive(inner, 1e-4)
