@@ -163,8 +163,8 @@ def read(path: str | os.PathLike) -> Robot:
     ------
     ImportError
         If yourdfpy is not installed.
-    FileError, ValueError
-        For a file that cannot be read or is no robot, naming the link or joint and its line.
+    TypeError, FileError, ValueError
+        For a path that is none, and a file that cannot be read or is no robot, naming the link or joint and its line.
     """
     try:
         import yourdfpy

@@ -94,6 +94,11 @@ class Shape:
         Its axes, as columns, in the link's frame.
     colour : str
         "#rrggbb"; by default from a palette.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, a size that is not positive, or arguments of another shape.
     """
 
     kind: str

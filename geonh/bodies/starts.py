@@ -29,7 +29,7 @@ def start(
     system : TreeSystem
         System of ``tree`` or ``from_file``.
     positions : mapping of str to array_like, optional
-        Coordinate of joints by name: a number, or a point of the joint's group; the others are zero, or the identity.
+        Coordinate of joints by name: a scalar, or a point of the joint's group; the others are zero, or the identity.
         Where contacts are held on the plane, the nearest such configuration is found by Newton's method.
     velocities : mapping of str to array_like, optional
         Velocities of joints by name, shape=[d] or a number, kept as they are. Those of the others are the smallest for

@@ -36,7 +36,7 @@ SMALL = 1e-14
 class TreeSystem(System):
     """System of a tree of bodies; returned by ``tree`` and ``from_file``.
 
-    Attributes
+    Parameters
     ----------
     tree : Tree
         Its links and joints, parents first.
@@ -44,6 +44,8 @@ class TreeSystem(System):
         Its contacts.
     reduced : bool
         True if its functions take the vector of the scalar coordinates, not the point of the group.
+    **options : Any
+        Arguments of ``System``.
     """
 
     tree: Tree = eqx.field(static=True)
