@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.constrained import constrained, has_small_null_space, multipliers
 from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
 
 
@@ -172,15 +173,21 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
 
     The system of constrained mechanics: for accelerations, momentum projections, multipliers. m = 0 is M⁻¹force. One
     symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
+    Where forms are many, in their null space.
     """
+    if has_small_null_space(*mu.shape):
+        return saddle_directly(M, mu, force, right)
     parted = _orthogonal_rows(mu, right[:, None], lax.stop_gradient)  # the solution does not depend on the coefficients
     solution, lam = saddle_directly(M, parted.rows, force, parted.beside[:, 0])
     return solution, parted.original(lam)
 
 
 def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
-    """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are at an angle ε."""
+    """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are few and at an angle ε."""
     m, n = mu.shape
+    if has_small_null_space(m, n):
+        v = constrained(M, mu, force, right)
+        return v, multipliers(mu, M @ v - force)
     matrix = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     solution = solve_spd(matrix, jnp.concatenate([force, right]))
     return solution[:n], -solution[n:]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.algebra import corrections, in_memory
+from geonh.algebra import constrained, corrections, in_memory, reflections
 from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
 from geonh.engine.lowering import (
     Emitter,
@@ -243,6 +243,17 @@ register_lowering(
 )
 register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
 register_lowering(orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"))])
+register_lowering(
+    constrained.constrained.primitive,
+    lambda em, eqn, xs: [reflections.constrained(em, *(em.memory(x, "d") for x in xs))],
+)
+register_lowering(
+    constrained.multipliers.primitive,
+    lambda em, eqn, xs: [reflections.multipliers(em, *(em.memory(x, "d") for x in xs))],
+)
+register_lowering(
+    constrained.shifted.primitive, lambda em, eqn, xs: [reflections.shifted(em, *(em.memory(x, "d") for x in xs))]
+)
 register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_tangent_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")

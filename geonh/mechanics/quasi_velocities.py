@@ -32,6 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.algebra.constrained import has_small_null_space, shifted
 from geonh.algebra.linear import orthogonal, solve_spd
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
@@ -41,20 +42,21 @@ FEW = 3
 
 
 class Normals(NamedTuple):
-    """Normals of D at a point: μ there and N = (μμᵀ)⁻¹μ, each of shape=[m, n]."""
+    """Normals of D at a point: μ there, N = (μμᵀ)⁻¹μ, and the forms as they are given, each of shape=[m, n]."""
 
     forms: Array
     lifts: Array
+    given: Array
 
 
 def normals(system: System, x: Any) -> Normals:
     """Normals of D at x."""
-    return normals_of(system.constraint_apart(x)[0])
+    return normals_of(system.constraint_apart(x)[0], system.holding(x).annihilator(x))
 
 
-def normals_of(mu: Array) -> Normals:
-    """Normals of rows μ, shape=[m, n]."""
-    return Normals(mu, solve_spd(mu @ mu.T, mu))
+def normals_of(mu: Array, given: Array | None = None) -> Normals:
+    """Normals of rows μ, shape=[m, n], of the same span as the given forms."""
+    return Normals(mu, solve_spd(mu @ mu.T, mu), mu if given is None else given)
 
 
 def parted(N: Normals, v: Array) -> tuple[Array, Array]:
@@ -65,6 +67,9 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
     """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
+    if has_small_null_space(*N.given.shape):
+        held = system.holding(x)
+        return shifted(held.annihilator(x), N.given, w, held.right_hand_side(x))
     mu, right = _constraint(system, x)
     return w + N.lifts.T @ _solve_near_identity(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
 

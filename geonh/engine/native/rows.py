@@ -170,6 +170,35 @@ class Rows:
             parts = [self.apply("fadd", 1, x, y) for x, y in pairs] + parts[len(parts) // 2 : half]
         return parts[0]
 
+    def product(self, xs: Sequence[str], ys: Sequence[str]) -> str:
+        """Scalar product of rows of whole vectors, summed as by ``dot``; with lanes entry by entry."""
+        width, parts = 1 if self.wide else WIDTH, 1 if not self.wide else WIDTH
+        sums: list[str] = []
+        for at, (x, y) in enumerate(zip(xs, ys, strict=True)):
+            new = at < parts
+            total = self.apply("fmul", width, x, y) if new else self.multiply_add(width, x, y, sums[at % parts])
+            sums[at % parts : at % parts + 1] = [total]
+        if not self.wide:
+            return self.halved(sums[0], WIDTH)
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = [self.apply("fadd", 1, x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+        return sums[0]
+
+    def halved(self, x: str, width: int) -> str:
+        """Sum of the entries of a vector, whose halves are added until one is left."""
+        while width > 1:
+            half = width // 2
+            parts = [
+                self.new(
+                    f"shufflevector {self.type(width)} {x}, {self.type(width)} poison, "
+                    f"<{half} x i32> <{', '.join(f'i32 {i}' for i in range(first, first + half))}>"
+                )
+                for first in (0, half)
+            ] if half > 1 else [self.new(f"extractelement {self.type(width)} {x}, i64 {i}") for i in (0, 1)]
+            x, width = self.apply("fadd", half, *parts), half
+        return x
+
     # parts of eliminations
 
     def copy(self, source: str, target: str, m: int, n: int) -> None:
