@@ -167,7 +167,6 @@ def _orthogonal_rows(rows: Array, beside: Array, held: Callable[[Array], Array] 
 
 
 # --- saddle-point system of a mass matrix and constraints --------------------------------------------------
-@jax.jit
 def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
 
@@ -177,17 +176,27 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     """
     if has_small_null_space(*mu.shape):
         return saddle_directly(M, mu, force, right)
+    return _saddle(M, mu, force, right)
+
+
+@jax.jit
+def _saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    """``saddle`` by elimination, of orthogonalized forms."""
     parted = _orthogonal_rows(mu, right[:, None], lax.stop_gradient)  # the solution does not depend on the coefficients
-    solution, lam = saddle_directly(M, parted.rows, force, parted.beside[:, 0])
+    solution, lam = _eliminated(M, parted.rows, force, parted.beside[:, 0])
     return solution, parted.original(lam)
 
 
 def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are few and at an angle ε."""
-    m, n = mu.shape
-    if has_small_null_space(m, n):
+    if has_small_null_space(*mu.shape):
         v = constrained(M, mu, force, right)
         return v, multipliers(mu, M @ v - force)
+    return _eliminated(M, mu, force, right)
+
+
+def _eliminated(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    m, n = mu.shape
     matrix = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     solution = solve_spd(matrix, jnp.concatenate([force, right]))
     return solution[:n], -solution[n:]

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from geonh.algebra import in_memory
-from geonh.engine.lowering import WIDTH, Emitter, Memory, Rows, called
+from geonh.engine.lowering import WIDTH, Emitter, Entry, Memory, Rows, called
+
+
+Piece: TypeAlias = tuple[Entry, int]
+"""First entry and length of a part of a row."""
 
 
 class Factors(NamedTuple):
-    """v, shape=[m, n]; β and 1/Lₖₖ, shape=[m]; the rows of L and of Lᵀ off the diagonal, shape=[m, m]; all padded."""
+    """v, shape=[m, n]; β and 1/Lₖₖ, shape=[m]; rows with those of L before the diagonal and of Lᵀ after it, shape=[m, m],
+    with other numbers in place of zeros; all padded.
+    """
 
     vectors: Memory
     scales: Memory
@@ -39,14 +45,11 @@ class Vector:
     def loaded(self) -> list[str]:
         return [self.rows.load(self.place(at), self.width) for at in self.places]
 
-    def add(self, factor: str, row: list[str]) -> None:
-        """Add a multiple of a row."""
-        all_of = self.rows.all(factor, self.width)
-        for at, x in zip(self.places, row, strict=True):
-            here = self.place(at)
-            self.rows.store(
-                self.rows.multiply_add(self.width, all_of, x, self.rows.load(here, self.width)), here, self.width
-            )
+    def add(self, factor: str, row: list[str], now: list[str] | None = None) -> None:
+        """Add a multiple of a row, to what is there ``now``."""
+        width, all_of = self.width, self.rows.all(factor, self.width)
+        for at, x, y in zip(self.places, row, self.loaded() if now is None else now, strict=True):
+            self.rows.store(self.rows.multiply_add(width, all_of, x, y), self.place(at), width)
 
     def copy(self, row: list[str]) -> None:
         for at, x in zip(self.places, row, strict=True):
@@ -62,50 +65,78 @@ def factors(em: Emitter, mu: Memory) -> Factors:
     length, height = padded(n), padded(m)
 
     def write(rows: Rows) -> None:
-        work = em.buffer((m, length), "d").pointer
-        place, vector = partial(rows.address, work, length), partial(rows.address, "%r0", length)
+        work, sums = em.buffer((length, height), "d").pointer, em.buffer((height,), "d").pointer
+        place, total = partial(rows.address, work, height), partial(rows.address, sums, 1)  # of μᵀ
+        vector, lower = partial(rows.address, "%r0", length), partial(rows.address, "%r3", height)
         scale, inverse = partial(rows.address, "%r1", 1), partial(rows.address, "%r2", 1)
-        lower, upper = partial(rows.address, "%r3", height), partial(rows.address, "%r4", height)
+        upper = partial(rows.address, "%r4", height)
 
-        def copied(i: str) -> None:
-            for at, width in rows.pieces(n):
-                rows.store(rows.load(rows.address("%a0", n, i, at), width), place(i, at), width)
-            for at in range(n, length):
-                rows.store(rows.zero(1), place(i, at))
-            for triangle in (lower, upper):
-                Vector(rows, partial(triangle, i), 0, height).clear()
-
-        def reflect(start: int, end: int, k: str) -> None:
-            own = Vector(rows, partial(vector, k), start, length)
-            own.copy(Vector(rows, partial(place, k), start, length).loaded())
-            rows.loop(start, k, lambda j: rows.store(rows.zero(1), vector(k, j)))
-            corner, row = rows.load(vector(k, k)), own.loaded()
-            square = rows.product(row, row)
+        def reflect(start: int, k: str) -> None:
+            together = rows.columns(start, height)
+            together(lambda columns: _summed(rows, place, k, n, columns, total))
+            corner, square = rows.load(place(k, k)), rows.load(total(k))
             size = em.intrinsic("sqrt", "d", square)
             head = em.select(em.compare("gt", "d", corner, 0.0), em.neg(size), size, "d")
-            rows.store(str(em.sub(corner, head)), vector(k, k))
-            rows.store(str(em.div(1.0, head)), inverse(k))
+            first, minus_head = str(em.sub(corner, head)), str(em.neg(head))
             beta = em.div(1.0, em.add(square, em.mul(em.intrinsic("fabs", "d", corner), size)))
             rows.store(str(beta), scale(k))
-            reflected, minus = own.loaded(), em.neg(beta)
+            rows.store(str(em.div(1.0, head)), inverse(k))
+            rows.store(first, place(k, k))
+            minus = str(em.neg(beta))
 
-            def update(i: str) -> None:
-                other = Vector(rows, partial(place, i), start, length)
-                now = other.loaded()
-                factor = str(em.mul(minus, rows.product(reflected, now)))
-                other.add(factor, reflected)
-                entry = rows.load(place(i, k))
-                rows.store(entry, lower(i, k))
-                rows.store(entry, upper(k, i))
+            def update(columns: list[Piece]) -> None:
+                """Subtract from columns of μᵀ after the k-th; their entries in row k, of L, become 0."""
+                factors = []
+                for at, width in columns:
+                    here = rows.load(place(k, at), width)
+                    along = rows.multiply_add(width, rows.all(minus_head, width), here, rows.load(total(at), width))
+                    factor = rows.apply("fmul", width, rows.all(minus, width), along)
+                    factors.append(rows.beyond(k, at, factor, width) if at == start or rows.wide else factor)
 
-            rows.loop(rows.new(f"add nsw i64 {k}, 1"), m, update)
+                def row(j: str) -> None:
+                    coefficient = rows.load(place(j, k))
+                    for (at, width), factor in zip(columns, factors, strict=True):
+                        now, x = place(j, at), rows.all(coefficient, width)
+                        rows.store(rows.multiply_add(width, x, factor, rows.load(now, width)), now, width)
 
-        rows.loop(0, m, copied)
+                rows.loop(k, n, row)
+                for at, width in columns:
+                    x = rows.load(place(k, at), width)
+                    rows.store(x, upper(k, at), width)
+                    rows.store(rows.upto(k, at, x, width), place(k, at), width)
+
+            together(update)
+
+        rows.loop(0, length, lambda j: Vector(rows, partial(place, j), 0, height).clear())
+        rows.transpose(partial(rows.address, "%a0", n), place, m, n)
+        rows.loop(0, m, lambda k: Vector(rows, partial(lower, k), 0, height).clear())
         for at, end in rows.blocks(m):
-            rows.loop(at, end, partial(reflect, at, end))
+            rows.loop(at, end, partial(reflect, at))
+        rows.loop(0, m, lambda k: Vector(rows, partial(vector, k), 0, length).clear())
+        rows.transpose(place, vector, n, m)
+        rows.transpose(upper, lower, m, m)
 
     shapes = [((m, length), "d"), ((m,), "d"), ((m,), "d"), ((m, height), "d"), ((m, height), "d")]
     return Factors(*called(em, f"reflections.{m}.{n}", [mu], shapes, write))
+
+
+def _summed(
+    rows: Rows, place: Callable[..., str], k: str, n: int, columns: list[Piece], total: Callable[..., str]
+) -> None:
+    """Write the products of column k with others, from row k to the end, one row after another."""
+    sums = [rows.em.buffer((width,), "d").pointer for _, width in columns]
+    for (_, width), here in zip(columns, sums, strict=True):
+        rows.store(rows.zero(width), here, width)
+
+    def add(j: str) -> None:
+        coefficient = rows.load(place(j, k))
+        for (at, width), here in zip(columns, sums, strict=True):
+            x, y = rows.all(coefficient, width), rows.load(place(j, at), width)
+            rows.store(rows.multiply_add(width, x, y, rows.load(here, width)), here, width)
+
+    rows.loop(k, n, add)
+    for (at, width), here in zip(columns, sums, strict=True):
+        rows.store(rows.load(here, width), total(at), width)
 
 
 def null_space(em: Emitter, F: Factors, n: int) -> Memory:
@@ -136,7 +167,8 @@ def _reflected(
 
         def one(j: str) -> None:
             row = Vector(rows, partial(place, j), start, length)
-            row.add(rows.apply("fmul", 1, minus, rows.product(v, row.loaded())), v)
+            now = row.loaded()
+            row.add(rows.apply("fmul", 1, minus, rows.product(v, now)), v, now)
 
         rows.loop(0, count, one)
 
@@ -158,13 +190,12 @@ def least(em: Emitter, F: Factors, n: int, right: Memory) -> Memory:
         def substitute(start: int, k: str) -> None:
             entry = rows.apply("fmul", 1, rows.load(y(k)), rows.load(rows.address("%a2", 1, k)))
             row = Vector(rows, partial(rows.address, "%a3", height, k), start, height).loaded()
-            Vector(rows, y, start, height).add(rows.apply("fneg", 1, entry), row)
-            rows.store(entry, y(k))
+            Vector(rows, y, start, height).add(rows.apply("fneg", 1, entry), row)  # only what follows is read again
+            rows.store(entry, x(k))
 
+        Vector(rows, x, 0, length).clear()
         for at, end in rows.blocks(m):
             rows.loop(at, end, partial(substitute, at))
-        Vector(rows, x, 0, length).clear()
-        rows.loop(0, m, lambda i: rows.store(rows.load(y(i)), x(i)))
         _reflected(rows, lambda j, at: x(at), 1, m, length, backwards=True)
 
     args = [F.vectors, F.scales, F.inverses, F.upper, right]
@@ -177,8 +208,8 @@ def multipliers(em: Emitter, mu: Memory, force: Memory) -> Memory:
     length, height = padded(n), padded(m)
 
     def write(rows: Rows) -> None:
-        x = partial(rows.address, em.buffer((max(length, height),), "d").pointer, 1)
-        Vector(rows, x, 0, max(length, height)).clear()
+        x = partial(rows.address, em.buffer((length,), "d").pointer, 1)
+        Vector(rows, x, 0, length).clear()
         rows.loop(0, n, lambda i: rows.store(rows.load(rows.address("%a4", 1, i)), x(i)))
         _reflected(rows, lambda j, at: x(at), 1, m, length, backwards=False)
 

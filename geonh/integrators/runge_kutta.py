@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,6 +40,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from geonh.algebra.constrained import has_small_null_space, shifted
 from geonh.algebra.linear import apart
 from geonh.algebra.newton import Newton, make_newton, near_identity
 from geonh.arguments.validators import one_of
@@ -64,10 +65,42 @@ from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
 from geonh.mechanics.system import System
 
+MANY = 12
+"""Number of velocities from which the stages of explicit methods are computed in a loop."""
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
 TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6}
+
+
+class Slopes(NamedTuple):
+    """σ̇, ẇ and ξ at a stage, each of shape=[n]."""
+
+    of_sigma: Array
+    of_w: Array
+    xi: Array
+
+
+def _slopes(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -> list[Slopes]:
+    """Slopes at the stages of an explicit method, at ``(c, σ, change of w)`` each."""
+    slopes: list[Slopes] = []
+    for i, weights in enumerate(a):
+        sigma, change = (weighted(h * weights, [s[j] for s in slopes], n) for j in (0, 1))
+        slopes.append(slopes_at(float(np.sum(weights)), sigma if i else None, change))
+    return slopes
+
+
+def _slopes_in_a_loop(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -> list[Slopes]:
+    """The same in a loop, so that the program is as short as that of one stage."""
+
+    def stage(slopes: Array, at: tuple[Array, ...]) -> tuple[Array, None]:
+        i, c, weights = at
+        sigma, change, _ = h * sum(weight * rows for weight, rows in zip(weights, slopes, strict=True))
+        return lax.dynamic_update_index_in_dim(slopes, jnp.stack(slopes_at(c, sigma, change)), i, 0), None
+
+    numbers = jnp.arange(len(a)), jnp.asarray(np.sum(a, axis=1)), jnp.asarray(a[:, : len(a)])
+    found = lax.scan(stage, jnp.zeros((len(a), 3, n)), numbers)[0]
+    return [Slopes(*rows) for rows in found]
 
 
 class RKMK(RetractingIntegrator):
@@ -122,25 +155,25 @@ class RKMK(RetractingIntegrator):
 
     def _step(
         self, system: System, clock: Clock, state: State, a: np.ndarray
-    ) -> tuple[Outcome, list[tuple[Array, Array]]]:
-        """Step, and the slopes (σ̇, ẇ) at the stages in the rows of a."""
+    ) -> tuple[Outcome, list[Slopes]]:
+        """Step, and the slopes at the stages in the rows of a."""
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         N, w = normals(system, x), system.velocity(x, state.p_minus)
-        slopes: list[tuple[Array, Array]] = []
-        turned = jnp.zeros(n)
-        for i in range(len(a)):
-            sigma = weighted(h * a[i], [s for s, _ in slopes], n)
-            c = float(np.sum(a[i]))
-            stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
-            xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
-            slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
-            turned = turned + h * b[i] * xi if i < len(b) else turned
-        sigma = weighted(h * b, [s for s, _ in slopes], n)
+
+        def slopes_at(c: ArrayLike, sigma: Array | None, change: Array) -> Slopes:
+            """Slopes at the stage with this σ, None at the first, where it is zero."""
+            t = clock.time(state.k + c)
+            stage = x if sigma is None else system.act(x, tau(group, sigma), c * h)
+            xi, rate = rates(system, t, stage, w + change, N, clock.between(t))
+            return Slopes(xi if sigma is None else tau.dtau_inv(group, -sigma) @ xi, rate, xi)
+
+        slopes = _slopes_in_a_loop(slopes_at, h, a, n) if n >= MANY else _slopes(slopes_at, h, a, n)
+        sigma, change, turned = (weighted(h * b, [s[j] for s in slopes], n) for j in range(3))
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
-        xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
+        xi = restored(system, y, w + change, N)
         return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), slopes
 
 
@@ -237,17 +270,24 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             delta, sigma, xis = self._chart(system, h, K)
             half = tau(group, delta)
             centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
-            N, residual_lifts = self._normals(system, centre)
+            forms = system.annihilator(centre)
+            few = not has_small_null_space(*forms.shape)
+            N, residual_lifts = self._normals(system, centre, forms) if few else (None, None)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
-                """Acceleration ξ̇, and the residual of ξ in D, along its normals at c."""
+                """Acceleration ξ̇, and the residual of ξ in D, along its normals at c where forms are few."""
                 t = clock.time(state.k + c)
                 x = centre if len(b) == 1 else system.act(centre, tau(group, s), (c - 0.5) * h)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
-                return rate, residual_lifts.T @ system.constraint_residual(x, xi)
+                residual = system.constraint_residual(x, xi)
+                return rate, residual if residual_lifts is None else residual_lifts.T @ residual
 
             rates, off = self._at_stages(stage, sigma, xis, c)
-            missing = h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
+            changes = xis - xi - h * a @ rates
+            if N is None:
+                missing = h * jnp.concatenate([shifted(forms, forms, *both) for both in zip(changes, off, strict=True)])
+            else:
+                missing = h * (parted(N, changes.T)[0].T + off).ravel()
             if shift is None:
                 return missing
             phi = system.holonomic_residual(system.act(system.act(centre, half, h / 2), tau(group, shift), 0.0))
@@ -276,11 +316,10 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         n = system.group.dim
         return (None, z) if system.holonomic is None else (z[:n], z[n:])
 
-    def _normals(self, system: System, x: Any) -> tuple[Normals, Array]:
+    def _normals(self, system: System, x: Any, forms: Array) -> tuple[Normals, Array]:
         """Normals at x, of orthogonal forms, and those for residuals of the given forms, shape=[m, n]: with these the
         equations' Jacobian is near 1.
         """
-        forms = system.annihilator(x)
         if len(forms) <= FEW_FORMS:
             N = normals(system, x)
             return N, N.lifts

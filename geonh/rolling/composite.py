@@ -12,11 +12,17 @@ the Hessian of the kinetic energy with the third power.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
+
+from geonh.engine import SIDE_BY_SIDE, jacobian
+
+MANY = 16
+"""Least number of velocities at which the columns are momenta, computed in a loop."""
 
 
 class _Composite(NamedTuple):
@@ -30,6 +36,9 @@ class _Composite(NamedTuple):
 
 def mass_matrix(x: Any, parameters: Any) -> Array:
     """M at the angles x, shape=[n, n], of the first body's twist and the rates of the k = n − 3 joints."""
+    if len(x) + 3 >= MANY:
+        columns = functools.partial(_momentum, x, parameters["body"])
+        return jacobian(columns, jnp.zeros(len(x) + 3), together=SIDE_BY_SIDE)
     body = _composite(parameters["body"], iter(x))
     k = len(body.momenta)
     if k == 0:
@@ -44,6 +53,42 @@ def mass_matrix(x: Any, parameters: Any) -> Array:
     square = among + among.T - jnp.diag(jnp.diag(among))
     ahead = jnp.concatenate([body.inertia, body.momenta.T], axis=1)
     return jnp.concatenate([ahead, jnp.concatenate([body.momenta, square], axis=1)])
+
+
+def _momentum(x: Any, body: Any, xi: Array) -> Array:
+    """Mξ, shape=[n], by the velocities of the bodies and their momenta."""
+    rates: list[Array] = []
+    ahead = _momentum_of(body, iter(x), iter(xi[3:]), (xi[0], xi[1], xi[2]), rates)
+    return jnp.stack([*ahead, *rates])
+
+
+def _momentum_of(
+    body: Any, angles: Iterator[Array], velocities: Iterator[Array], twist: tuple[Array, ...], rates: list[Array]
+) -> tuple[Array, ...]:
+    """Momentum of a body, of this twist, with all that it draws; those of its joints are appended to ``rates``."""
+    omega, u, v = twist
+    m, (x, y) = body.mass, body.centre
+    along, across = m * (u - y * omega), m * (v + x * omega)  # of the centre
+    turning = body.inertia * omega + x * across - y * along
+    for wheel in body.wheels:
+        if len(wheel.names) > (wheel.radius is not None):
+            next(angles)
+            rates.append(wheel.steering * (omega + next(velocities)))
+            turning = turning + rates[-1]
+        if wheel.radius is not None:
+            next(angles)
+            rates.append(wheel.inertia * next(velocities))
+    for drawn in body.trailers:
+        (x, y), angle, place = drawn.hitch, next(angles), len(rates)
+        c, s, turned = jnp.cos(angle), jnp.sin(angle), omega + next(velocities)
+        hitch_u, hitch_v = u - y * omega, v + x * omega
+        behind = turned, c * hitch_u + s * hitch_v, c * hitch_v - s * hitch_u - drawn.length * turned
+        spin, pull, push = _momentum_of(drawn, angles, velocities, behind, rates)
+        spin = spin - drawn.length * push
+        rates.insert(place, spin)
+        pull, push = c * pull - s * push, s * pull + c * push
+        along, across, turning = along + pull, across + push, turning + spin + x * push - y * pull
+    return turning, along, across
 
 
 def _composite(body: Any, angles: Iterator[Array]) -> _Composite:

@@ -185,6 +185,63 @@ class Rows:
             sums = [self.apply("fadd", 1, x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
         return sums[0]
 
+    def columns(self, start: int, end: int) -> Callable[[Callable[[list[tuple[Entry, int]]], None]], None]:
+        """Function that applies another to these entries of rows in whole vectors, first index and length of each; with
+        lanes to one entry after another, in a loop.
+        """
+        if not self.wide:
+            return lambda body: body([(at, WIDTH) for at in range(start, end, WIDTH)])
+        return lambda body: self.loop(start, end, lambda at: body([(at, 1)]))
+
+    def beyond(self, k: Entry, at: Entry, x: str, width: int) -> str:
+        """Vector whose first entry has the index ``at``, with zeros up to index k."""
+        return self._where("sgt", k, at, x, width)
+
+    def upto(self, k: Entry, at: Entry, x: str, width: int) -> str:
+        """Vector whose first entry has the index ``at``, with zeros after index k."""
+        return self._where("sle", k, at, x, width)
+
+    def _where(self, relation: str, k: Entry, at: Entry, x: str, width: int) -> str:
+        t = self.type(width)
+        if width == 1:
+            kept = self.new(f"icmp {relation} i64 {at}, {k}")
+            return self.new(f"select i1 {kept}, {t} {x}, {t} {self.zero(1)}", self.wide)
+        integers, numbers = f"<{width} x i64>", ", ".join(f"i64 {int(at) + i}" for i in range(width))
+        first = self.new(f"insertelement {integers} poison, i64 {k}, i64 0")
+        each = self.new(f"shufflevector {integers} {first}, {integers} poison, <{width} x i32> zeroinitializer")
+        kept = self.new(f"icmp {relation} {integers} <{numbers}>, {each}")
+        return self.new(f"select <{width} x i1> {kept}, {t} {x}, {t} zeroinitializer")
+
+    def transpose(self, source: Callable[..., str], target: Callable[..., str], m: int, n: int) -> None:
+        """Copy the transpose of an array, shape=[m, n], of which these are the places; in squares of whole vectors."""
+        if self.wide or min(m, n) < WIDTH:
+            self.loop(0, m, lambda i: self.loop(0, n, lambda j: self.store(self.load(source(i, j)), target(j, i))))
+            return
+        for i in (min(at, m - WIDTH) for at in range(0, m, WIDTH)):
+            for j in (min(at, n - WIDTH) for at in range(0, n, WIDTH)):
+                square = [self.load(source(i + k, j), WIDTH) for k in range(WIDTH)]
+                for k, x in enumerate(self._transposed(square)):
+                    self.store(x, target(j + k, i), WIDTH)
+
+    def _transposed(self, square: list[str]) -> list[str]:
+        """Transpose of as many vectors as each has entries: halves of two are exchanged, then quarters, …"""
+        t, apart = self.type(WIDTH), WIDTH // 2
+        while apart:
+            new = list(square)
+            for i in range(WIDTH):
+                if i & apart:
+                    continue
+                pair = f"{t} {square[i]}, {t} {square[i + apart]}"
+                for half in (0, 1):
+                    picks = [
+                        (WIDTH + j if half else WIDTH + j - apart) if j & apart else (j + apart if half else j)
+                        for j in range(WIDTH)
+                    ]
+                    mask = ", ".join(f"i32 {j}" for j in picks)
+                    new[i + half * apart] = self.new(f"shufflevector {pair}, <{WIDTH} x i32> <{mask}>")
+            square, apart = new, apart // 2
+        return square
+
     def halved(self, x: str, width: int) -> str:
         """Sum of the entries of a vector, whose halves are added until one is left."""
         while width > 1:
