@@ -65,7 +65,7 @@ from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
 from geonh.mechanics.system import System
 
-MANY = 12
+MANY = 30
 """Number of velocities from which the stages of explicit methods are computed in a loop."""
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
@@ -91,15 +91,16 @@ def _slopes(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -
 
 
 def _slopes_in_a_loop(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -> list[Slopes]:
-    """The same in a loop, so that the program is as short as that of one stage."""
+    """The same in a loop from the second stage on, so that the program is as short as that of two."""
+    first = jnp.zeros((len(a), 3, n)).at[0].set(jnp.stack(slopes_at(0.0, None, jnp.zeros(n))))
 
     def stage(slopes: Array, at: tuple[Array, ...]) -> tuple[Array, None]:
         i, c, weights = at
         sigma, change, _ = h * sum(weight * rows for weight, rows in zip(weights, slopes, strict=True))
         return lax.dynamic_update_index_in_dim(slopes, jnp.stack(slopes_at(c, sigma, change)), i, 0), None
 
-    numbers = jnp.arange(len(a)), jnp.asarray(np.sum(a, axis=1)), jnp.asarray(a[:, : len(a)])
-    found = lax.scan(stage, jnp.zeros((len(a), 3, n)), numbers)[0]
+    numbers = np.arange(len(a)), np.sum(a, axis=1), a[:, : len(a)]
+    found = lax.scan(stage, first, tuple(jnp.asarray(x[1:]) for x in numbers))[0]
     return [Slopes(*rows) for rows in found]
 
 
