@@ -134,6 +134,7 @@ class RootLocus:
         leaving = min(beyond[np.abs(beyond.real) > self._axis], key=lambda root: abs(root.real))
         return Crossing(float(on), 1j * abs(leaving.imag), "collision")
 
+    @judged
     def plot(self, label: str | None = None) -> Figure:
         """Real parts (solid) and imaginary parts ≥ 0 (dashed) over the parameter, stable ranges shaded.
 

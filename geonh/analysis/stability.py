@@ -43,6 +43,7 @@ class StabilityMap:
     frequency: np.ndarray
     parameters: tuple[str, str]
 
+    @judged
     def stable(self, tol: float = 0.0) -> np.ndarray:
         """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
         return self.growth <= tol

@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_flag, as_float64, as_names, close, is_whole, shortly
+from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, is_whole, shortly
 
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
@@ -46,7 +46,7 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
             if judge is None or value is default:
                 return value
             result = judge(value, name)
-            return result if judge in (_number, _text, as_flag) else value
+            return result if judge in (_number, as_text, as_flag) else value
 
         refuse_surplus(args, kwargs)
         given: Any = [validated(name, value) for name, value in zip(places, args, strict=False)] + [
@@ -191,21 +191,15 @@ def _whole(value: Any, name: str) -> None:
 
 
 def _number(value: Any, name: str) -> Any:
-    if is_traced(value):
+    if is_traced(**{name: value}):
         return value
     number = as_float64(value, name, ())
     return value if isinstance(value, int | float | np.number) else float(number)
 
 
 def _array(value: Any, name: str) -> None:
-    if not is_traced(value):
+    if not is_traced(**{name: value}):
         as_float64(value, name)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {shortly(value)}")
-    return str(value)
 
 
 def _mapping(value: Any, name: str) -> None:
@@ -252,6 +246,6 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "bool": as_flag,
     "int": _whole,
     "float": _number,
-    "str": _text,
+    "str": as_text,
 }
 """Validators of values other than None, by type annotation."""

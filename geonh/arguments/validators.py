@@ -28,9 +28,11 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
-    traced = is_traced(value)
+    traced = is_traced(**{name: value})
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
+    if isinstance(value, np.ndarray) and shape not in (None, value.shape):  # before a large one is copied
+        raise ValueError(f"{name} must have shape {shape}, got {value.shape}")
     if traced:
         require_float64(name)
         array = _traced(value, name)
@@ -93,6 +95,21 @@ def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> 
     return array
 
 
+def as_constant(
+    value: Any, name: str, shape: tuple[int, ...] | None = (), *, positive: bool = False, finite: bool = True
+) -> Any:
+    """Convert numbers that a trace must know, and are not traced themselves, to float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are traced; else as of ``as_float64``, or ``as_positive``.
+    """
+    if is_traced(**{name: value}):
+        raise TypeError(f"{name} is traced, and must be known: it is a constant of compiled programs")
+    return as_positive(value, name, shape) if positive else as_float64(value, name, shape, finite=finite)
+
+
 def as_part(value: Any, name: str) -> float:
     """Validate a number in (0, 1), such as a relative tolerance.
 
@@ -101,7 +118,7 @@ def as_part(value: Any, name: str) -> float:
     TypeError, ValueError
         If it is not one.
     """
-    number = float(as_float64(value, name, ()))
+    number = float(as_constant(value, name))
     if not 0 < number < 1:
         raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
     return number
@@ -118,6 +135,19 @@ def as_flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shortly(value)}")
     return bool(value)
+
+
+def as_text(value: Any, name: str) -> str:
+    """Validate a str.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {shortly(value)}")
+    return str(value)
 
 
 def as_names(value: Any, name: str) -> list[str]:

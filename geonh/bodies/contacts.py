@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_flag, as_float64, as_positive
+from geonh.arguments.validators import as_constant, as_flag, as_text
 from geonh.bodies.links import Joint, Vector, _set
 from geonh.bodies.motion import Bodies, bodies, frames, hat, library, motion, number, rate_of
 from geonh.bodies.plan import Tree
@@ -66,9 +66,9 @@ class Wheel:
     def __post_init__(self) -> None:
         _set(
             self,
-            name=self.name or self.link,
-            radius=as_positive(self.radius, f"radius of wheel {self.link!r}", ()),
-            centre=as_float64(self.centre, f"centre of wheel {self.link!r}", (3,)),
+            name=as_text(self.name, "name of a wheel") or as_text(self.link, "link of a wheel"),
+            radius=as_constant(self.radius, f"radius of wheel {self.link!r}", positive=True),
+            centre=as_constant(self.centre, f"centre of wheel {self.link!r}", (3,)),
             grips=as_flag(self.grips, f"grips of wheel {self.link!r}"),
         )
         if self.axis is not None:
@@ -106,8 +106,8 @@ class Blade:
     def __post_init__(self) -> None:
         _set(
             self,
-            name=self.name or self.link,
-            centre=as_float64(self.centre, f"centre of blade {self.link!r}", (3,)),
+            name=as_text(self.name, "name of a blade") or as_text(self.link, "link of a blade"),
+            centre=as_constant(self.centre, f"centre of blade {self.link!r}", (3,)),
             direction=_unit(self.direction, f"direction of blade {self.link!r}"),
         )
 
@@ -251,7 +251,7 @@ def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any) ->
 
 
 def _unit(value: Any, name: str) -> np.ndarray:
-    vector = as_float64(value, name, (3,))
+    vector = as_constant(value, name, (3,))
     length = np.linalg.norm(vector)
     if abs(length - 1) > 1e-4:
         raise ValueError(f"{name} must have length one, got {value}")

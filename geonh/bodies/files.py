@@ -16,7 +16,7 @@ import numpy as np
 
 from geonh.arguments.paths import FileError, checked_path
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64, as_names, one_of, shortly
+from geonh.arguments.validators import as_constant, as_names, one_of, shortly
 from geonh.bodies import motion
 from geonh.bodies.contacts import Contact, Wheel
 from geonh.bodies.links import Joint, Link, Mimic, Shape
@@ -105,8 +105,9 @@ def from_file(
     """
     robot = read(path)
     carrier = root if isinstance(root, Joint) else Joint(one_of(root, "root", ("fixed", "planar", "free")), "base")
-    driven = as_names(list(motors), "motors")
-    held = dict(locked) if isinstance(locked, Mapping) else dict.fromkeys(as_names(list(locked), "locked"), 0.0)
+    driven = as_names(motors, "motors")
+    given = locked if isinstance(locked, Mapping) else dict.fromkeys(as_names(locked, "locked"), 0.0)
+    held = {name: float(as_constant(value, f"locked[{name!r}]")) for name, value in given.items()}
     links = [
         _driven(link if link.parent else replace(link, joint=carrier), driven) for link in _locked(robot.links, held)
     ]
@@ -133,7 +134,7 @@ def _locked(links: Sequence[Link], held: Mapping[str, float]) -> list[Link]:
         if mimic is not None and mimic.joint in held:
             value = mimic.factor * held[mimic.joint] + mimic.offset
         if value is not None:
-            R, p = motion.displaced(joint, float(as_float64(value, f"locked[{joint.name!r}]", ())))
+            R, p = motion.displaced(joint, value)
             link = replace(link, joint=Joint("fixed", joint.name, place=p, rotation=R))
         found.append(link)
     return found

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_flag, as_text, one_of, shortly
+from geonh.drawing.shapes import as_colour
 
 KINDS = {
     "fixed": 0,
@@ -42,7 +43,7 @@ _ONE: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 def _rotation(value: Any, name: str) -> np.ndarray:
     """Rotation matrix, or ValueError; rounding below ``NEAR`` is removed."""
-    R = as_float64(value, name, (3, 3))
+    R = as_constant(value, name, (3, 3))
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
         raise ValueError(f"{name} must be a rotation matrix, got\n{R}")
     U, _, V = np.linalg.svd(R)
@@ -72,11 +73,21 @@ class Mimic:
     factor : float
     offset : float
         rad or m.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not a name and two numbers.
     """
 
     joint: str
     factor: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        joint = as_text(self.joint, "joint of a mimic")
+        factor = as_constant(self.factor, f"factor of a mimic of {joint!r}")
+        _set(self, joint=joint, factor=factor, offset=as_constant(self.offset, f"offset of a mimic of {joint!r}"))
 
 
 @dataclass(frozen=True)
@@ -110,12 +121,9 @@ class Shape:
     def __post_init__(self) -> None:
         lengths = {"box": 3, "cylinder": 2, "ball": 1}
         one_of(self.kind, "kind of a shape", tuple(lengths))
-        size = as_float64(self.size, f"size of a {self.kind}", (lengths[self.kind],))
-        if not np.all(size > 0):
-            raise ValueError(f"size of a {self.kind} must be positive, got {self.size}")
-        _set(
-            self, size=size, place=as_float64(self.place, "place", (3,)), rotation=_rotation(self.rotation, "rotation")
-        )
+        size = as_constant(self.size, f"size of a {self.kind}", (lengths[self.kind],), positive=True)
+        place, rotation = as_constant(self.place, "place", (3,)), _rotation(self.rotation, "rotation")
+        _set(self, size=size, place=place, rotation=rotation, colour=as_colour(self.colour, "colour"))
 
 
 @dataclass(frozen=True)
@@ -178,22 +186,27 @@ class Joint:
     friction: float | None = None
 
     def __post_init__(self) -> None:
-        called = f"of joint {self.name!r}"
+        called = f"of joint {as_text(self.name, 'name of a joint')!r}"
         one_of(self.kind, f"kind {called}", tuple(KINDS))
-        axis = as_float64(self.axis, f"axis {called}", (3,))
+        axis = as_constant(self.axis, f"axis {called}", (3,))
         length = math.sqrt(axis @ axis)
         if abs(length - 1) > 1e-4:
             raise ValueError(f"axis {called} must have length one, got {shortly(self.axis)}, of length {length:.6g}")
-        place = as_float64(self.place, f"place {called}", (3,))
+        place = as_constant(self.place, f"place {called}", (3,))
         numbers = {
-            name: as_float64(getattr(self, name), f"{name} {called}", ()) for name in JOINT_SIZES if name != "place"
+            name: as_constant(getattr(self, name), f"{name} {called}") for name in JOINT_SIZES if name != "place"
         }
         for name in ("stiffness", "damping", "armature"):
             if numbers[name] < 0:
                 raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")
         for name in ("lower", "upper", "speed", "effort", "friction"):
             if getattr(self, name) is not None:
-                numbers[name] = as_float64(getattr(self, name), f"{name} {called}", (), finite=False)
+                numbers[name] = as_constant(getattr(self, name), f"{name} {called}", finite=False)
+                if np.isnan(numbers[name]):
+                    raise ValueError(f"{name} {called} must be a number, got nan")
+        if not isinstance(self.mimic, Mimic | None):
+            raise TypeError(f"mimic {called} must be a Mimic, got {shortly(self.mimic)}")
+        numbers["motor"] = as_flag(self.motor, f"motor {called}")
         rotation = _rotation(self.rotation, f"rotation {called}")
         _set(self, axis=axis / length, place=place, rotation=rotation, **numbers)
         self._refuse(called)
@@ -207,8 +220,8 @@ class Joint:
             )
         if self.dim == 0 and (self.damping or self.armature or self.motor):
             raise ValueError(f"damping, armature and motor {called} need a joint that moves, and it is fixed")
-        if self.mimic and (self.motor or not isinstance(self.mimic, Mimic)):
-            raise ValueError(f"mimic {called} must be a Mimic, of a joint without a motor")
+        if self.mimic and self.motor:
+            raise ValueError(f"mimic {called} must be that of a joint without a motor")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"limits {called}: lower {self.lower} exceeds upper {self.upper}")
 
@@ -254,25 +267,24 @@ class Link:
     shapes: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"name of a link must be text, got {shortly(self.name)}")
+        if not as_text(self.name, "name of a link"):
+            raise ValueError("name of a link must not be empty")
         called = f"of link {self.name!r}"
         if not isinstance(self.joint, Joint):
             raise TypeError(f"joint {called} must be a Joint, got {shortly(self.joint)}")
-        if not isinstance(self.parent, str):
-            raise TypeError(f"parent {called} must be the name of a link, got {shortly(self.parent)}")
-        if not all(isinstance(shape, Shape) for shape in self.shapes):
+        as_text(self.parent, f"parent {called}")
+        if not isinstance(self.shapes, list | tuple) or not all(isinstance(shape, Shape) for shape in self.shapes):
             raise TypeError(f"shapes {called} must be a tuple of Shape, got {shortly(self.shapes)}")
-        mass = as_float64(self.mass, f"mass {called}", ())
+        mass = as_constant(self.mass, f"mass {called}")
         if mass < 0:
             raise ValueError(f"mass {called} must not be negative, got {self.mass}")
-        inertia = as_float64(self.inertia, f"inertia {called}")
+        inertia = as_constant(self.inertia, f"inertia {called}", None)
         if inertia.shape not in ((3,), (3, 3)):
             raise ValueError(f"inertia {called} must be three moments or a matrix [3, 3], got {list(inertia.shape)}")
         inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
         if np.abs(inertia - inertia.T).max() > NEAR * np.abs(inertia).max():
             raise ValueError(f"inertia {called} must be symmetric, got\n{inertia}")
-        centre = as_float64(self.centre, f"centre {called}", (3,))
+        centre = as_constant(self.centre, f"centre {called}", (3,))
         _set(self, mass=mass, centre=centre, inertia=(inertia + inertia.T) / 2, shapes=tuple(self.shapes))
         if not self.joint.name:
             _set(self, joint=replace(self.joint, name=self.name))

@@ -170,7 +170,13 @@ def tree(
     touching = resolved(contacts, plan)
     owners = numbers(plan.links)
     for contact in touching:
-        owners.setdefault(contact.name, {}).update({key: getattr(contact, key) for key in contact.sizes})
+        own = owners.setdefault(contact.name, {})
+        twice = [key for key in contact.sizes if key in own and f"{contact.name}.{key}" in varied]
+        if twice:
+            raise ValueError(
+                f"varied: {contact.name}.{twice[0]} is a number of a link and of a contact; give the contact a name="
+            )
+        own.update({key: getattr(contact, key) for key in contact.sizes})
     refuse_unknown(varied, owners)
     named = {key: owners[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
     given = {key: as_float64(value, key) for key, value in named.items()}

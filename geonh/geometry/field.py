@@ -25,6 +25,10 @@ from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import Precise, call_traced
 
+DEEPEST = 16
+"""Depth of nested lists, at most, that a function may return."""
+ENDLESS = "returned a list that contains itself, or is nested too deeply"
+
 
 class Moment(NamedTuple):
     """Base point with the time, an additional coordinate of the base."""
@@ -230,6 +234,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(f"{name} {error}") from None
     except ChangingError as error:
         raise ValueError(f"{name} {error}") from None
+    except SystemError as error:  # of JAX's pytrees
+        raise ValueError(f"{name} {ENDLESS}") from error
     except Exception as error:
         given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
         raise ValueError(f"{name} could not be evaluated, given {given}: {_error_text(error)}") from error
@@ -285,6 +291,8 @@ def _as_array(value: Any, name: str) -> Array:
     if value is None:
         raise TypeError(f"{name} returned None; it must return its value")
     if isinstance(value, list | tuple):
+        if name.count("[") > DEEPEST:
+            raise ValueError(f"{name.partition('[')[0]} {ENDLESS}")
         entries = [_as_array(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
         shapes = [entry.shape for entry in entries]
         if not entries or len(set(shapes)) > 1:

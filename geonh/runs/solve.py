@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
@@ -109,8 +109,8 @@ def solve(
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
     method, reason = stepping_method(method, tolerance, controls)
-    if is_traced(xi0, g0, dt, t0, t_end, controls, system):
-        raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
+    advice = "solve returns NumPy arrays; under jit, grad or vmap use geonh.integrate"
+    refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls, system=system)
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = _last_of(t_eval, t0)

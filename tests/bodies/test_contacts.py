@@ -144,3 +144,21 @@ def test_starts_are_judged():
         bodies.start(system, velocities={"base": [0.0, 1.0, 0.0], "left": 0.0, "right": 0.0})
     with pytest.raises(ValueError, match="radius of wheel 'left' must be positive"):
         Wheel("left", -1.0)
+    with pytest.raises(TypeError, match="name of a wheel must be text"):
+        Wheel("left", 0.1, name=["w"])
+    with pytest.raises(TypeError, match="link of a blade must be text"):
+        Blade(3)
+    with pytest.raises(ValueError, match=r"velocities\['left'\] is a nested list of unequal lengths"):
+        bodies.start(system, velocities={"left": [[1.0], [1.0, 2.0]]})
+
+
+def test_a_number_of_a_link_is_not_taken_for_that_of_its_wheel():
+    base = Link("base", 3.0, (0.1, 0, 0.1), (0.02, 0.03, 0.04), "", Joint("planar", "pose"))
+    wheel = Link("w", 0.2, (0, 0, 0.02), (5e-4, 1e-3, 5e-4), "base", Joint("continuous", "w", (0, 1, 0), (0, 0, 0.1)))
+    with pytest.raises(ValueError, match=r"varied: w.centre is a number of a link and of a contact; give .* a name="):
+        bodies.tree([base, wheel], contacts=[Wheel("w", 0.1)], varied=["w.centre"])
+    found = bodies.tree([base, wheel], contacts=[Wheel("w", 0.1, name="rim")], varied=["w.centre", "rim.centre"])
+    np.testing.assert_array_equal(found.parameters["w.centre"], [0, 0, 0.02])
+    np.testing.assert_array_equal(found.parameters["rim.centre"], [0, 0, 0])
+    fixed = bodies.tree([base, wheel], contacts=[Wheel("w", 0.1)])
+    np.testing.assert_allclose(found.mass_matrix([0.3]), fixed.mass_matrix([0.3]), rtol=1e-15)

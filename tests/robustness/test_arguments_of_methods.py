@@ -13,6 +13,7 @@ import xarray as xr
 
 import geonh as gn
 from geonh import control, drawing, groups, integrators, rolling, systems
+from geonh.arguments.validators import as_float64
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 
 XI = np.array([0.3, 1.0, -0.2])
@@ -105,6 +106,12 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: systems.suslov().coanchor(1.0, ()), "function of System.coanchor must be a function"),
         (lambda: systems.suslov().action.target(1.0), "must be a pair"),
         (lambda: drawing.shifted(1.0) @ np.eye(3), "a Pose is composed with another Pose"),
+        (lambda: systems.catalogue.name_of(np), "system must be a geonh System"),
+        (lambda: systems.suslov().at(np.eye(3), "noon"), "t must be real numbers, got text"),
+        (lambda: integrators.DiscreteConstraint(0.5, symmetric=3), "symmetric must be True or False"),
+        (lambda: gn.solve(systems.suslov(), 3.0, xi0=XI), "method must be an integrator"),
+        (lambda: groups.MatrixGroup(-1.0), r"space must be a geomstats matrix Lie group or a basis .* got \[\]"),
+        (lambda: as_float64(np.broadcast_to(1.0, 10**10), "dt", ()), r"dt must have shape \(\)"),
     ],
 )
 def test_what_is_no_argument_is_named(call, words):
@@ -124,9 +131,36 @@ def test_numbers_of_other_kinds_are_numbers():
 def test_a_list_that_contains_itself_is_named():
     endless: list = []
     endless.append(endless)
-    for call in (SO3().cay, systems.heavy_top, lambda x: gn.solve(systems.suslov(), xi0=x, dt=0.1, n_steps=1)):
-        with pytest.raises(ValueError, match="contains itself"):
+    sleigh = systems.suslov()
+    driven = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    for words, call in {
+        "an argument": SO3().cay,
+        "J": systems.heavy_top,
+        "xi0": lambda x: gn.solve(sleigh, xi0=x, dt=0.1, n_steps=1),
+        "x": lambda x: gn.rolling.wheel(0.1, 0.1, x=x),
+        "controls returned a list that": lambda x: gn.solve(driven, xi0=[0.0], dt=0.1, n_steps=1, controls=lambda t: x),
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{words} contains itself"):
             call(endless)
+    with pytest.raises(ValueError, match=r"^J must have keys of one type"):
+        systems.heavy_top({1: 2.0, "a": 3.0})
+
+
+def test_what_must_be_known_is_not_traced():
+    run = gn.solve(systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=0.1, n_steps=3)
+    for words, call in {
+        "tolerance is traced": lambda x: gn.Adaptive(gn.RKMK(5), x),
+        "radius is traced": lambda x: gn.rolling.disc(x),
+        "times is traced": run,
+        "t_end must not be traced: solve returns": lambda x: gn.solve(
+            systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=0.1, t_end=x
+        ),
+        "dt must not be traced: NumPy": lambda x: gn.solve_ensemble(
+            systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=x, n_steps=1
+        ),
+    }.items():
+        with gn.float64(), pytest.raises(TypeError, match=f"^{words}"):
+            jax.make_jaxpr(call)(0.1)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
