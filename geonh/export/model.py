@@ -22,7 +22,8 @@ from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64
 from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import Result, State
 from geonh.integrators.registry import stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import is_start

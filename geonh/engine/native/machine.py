@@ -230,7 +230,7 @@ def _optimise(module: Any, machine: Any, lightly: bool) -> None:
 def object_file(
     texts: Sequence[str], names: tuple[str, ...], triple: str, cpu: str, features: str
 ) -> tuple[bytes, str]:
-    """Object file of programs with these public functions, and its triple; of this machine where ``triple`` is empty."""
+    """Object file of programs with these public functions, and its triple: by default of this machine."""
     machine = _machine_of(triple, cpu, features, max(_effort(text, quick=False) for text in texts))
     with llvm.create_context() as context:
         modules = [llvm.parse_assembly(text, context=context) for text in texts]
