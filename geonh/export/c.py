@@ -7,7 +7,7 @@ from pathlib import Path
 from geonh.engine import ObjectCode, Target
 from geonh.export.model import Model, Quantity, identifiers
 from geonh.export.templates import filled
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.results.trajectory import describe
 from geonh.version import __version__
 

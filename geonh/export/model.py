@@ -23,8 +23,9 @@ from geonh.arguments.validators import as_float64
 from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
 from geonh.integrators.registry import stepping_method
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System

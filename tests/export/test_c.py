@@ -9,7 +9,7 @@ import pytest
 from compiled import COMPILER, CPP, Linked, needs_compiler
 
 import geonh as gn
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.systems import catalogue
 
 pytestmark = needs_compiler
