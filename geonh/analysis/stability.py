@@ -62,6 +62,9 @@ class StabilityMap:
         """
         from geonh.plotting.figures import empty_figure
 
+        written = self.parameters if labels is None else as_names(labels, "labels")
+        if len(written) != 2:
+            raise ValueError(f"labels must be two names, got {shortly(labels)}")
         figure = empty_figure((6.0, 4.5))
         axes = figure.add_subplot()
         growth = np.where(np.isfinite(self.growth), self.growth, np.nan).T
@@ -71,7 +74,7 @@ class StabilityMap:
         )
         if np.nanmin(growth) < 0 < np.nanmax(growth):
             axes.contour(self.first, self.second, growth, levels=[0.0], colors="black")
-        first, second = self.parameters if labels is None else labels
+        first, second = written
         axes.set(xlabel=first, ylabel=second)
         figure.colorbar(shown, label="growth, 1/s")
         return figure

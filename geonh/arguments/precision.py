@@ -7,7 +7,7 @@ user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -80,6 +80,27 @@ def refuse_traced(advice: str, **named: Any) -> None:
     traced = [name for name, value in named.items() if is_traced(**{name: value})]
     if traced:
         raise TypeError(f"{', '.join(traced)} must not be traced: {advice}")
+
+
+class TracedError(TypeError):
+    """A number that must be known is traced."""
+
+
+UNTRACEABLE = (
+    TracedError,
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""Errors where the value of a tracer is needed, those of JAX too."""
+
+
+def named_untraceable(error: Exception, called: str, arguments: Mapping[str, Any]) -> Exception:
+    """Error for a public function that needs the values of traced arguments; the given one if none is traced."""
+    traced = [name for name, value in arguments.items() if has_tracers(value)]
+    if not traced:
+        return error
+    return TracedError(f"{', '.join(traced)} of {called} must not be traced: the values are needed")
 
 
 def require_float64(name: str) -> None:

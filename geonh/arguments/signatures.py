@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import is_traced
+from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
 from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, is_whole, shortly
 
 Args = ParamSpec("Args")
@@ -53,19 +53,27 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
             *args[len(places) :]
         ]
         named: Any = {name: validated(name, value) for name, value in kwargs.items()}
-        return function(*given, **named)  # Python itself reports missing arguments
+        try:
+            return function(*given, **named)  # Python itself reports missing arguments
+        except UNTRACEABLE as error:
+            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+            raise named_untraceable(error, function.__name__, by_name) from error
 
     return wrapper
 
 
 def named(function: Callable[Args, Out]) -> Callable[Args, Out]:
     """Decorator for a public function: surplus arguments are refused with what to write instead."""
-    refuse_surplus = surplus_refused(function)
+    refuse_surplus, places = surplus_refused(function), list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
         refuse_surplus(args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except UNTRACEABLE as error:
+            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+            raise named_untraceable(error, function.__name__, by_name) from error
 
     return wrapper
 
@@ -209,7 +217,7 @@ def _mapping(value: Any, name: str) -> None:
 
 def _sequence(value: Any, name: str) -> None:
     listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
-    if isinstance(value, str | bytes | Mapping | type) or not listed:
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
 

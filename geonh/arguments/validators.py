@@ -7,14 +7,17 @@ import decimal
 import difflib
 import numbers
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import is_traced, require_float64
+from geonh.arguments.precision import TracedError, is_traced, require_float64
 
+MOST = 100_000
+"""Largest number of objects in an argument that lists them."""
 _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
 
 
@@ -59,9 +62,10 @@ def is_whole(value: Any) -> bool:
 def entries(value: Any) -> list | None:
     """Entries of a list or another iterable, but not of text; else None."""
     try:
-        return None if isinstance(value, str | bytes) else list(value)
+        found = None if isinstance(value, str | bytes) else list(islice(value, MOST + 1))
     except Exception:  # objects that are iterable in name only: a sparse matrix, a memory view of two axes
         return None
+    return found if found is None or len(found) <= MOST else None  # an iterator may have no end
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
@@ -75,7 +79,7 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     is_integer = is_whole(value)
     if not is_integer or not least <= value < 2**53:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
-        known = "; under jit it must be static" if is_traced(value) else ""
+        known = "; under jit it must be static" if is_traced(**{name: value}) else ""
         bound = " below 2^53" if is_integer and value >= 2**53 else ""
         raise ValueError(f"{name} must be {kind}{bound}, got {shortly(value)}{known}")
     return int(value)
@@ -106,7 +110,7 @@ def as_constant(
         If they are traced; else as of ``as_float64``, or ``as_positive``.
     """
     if is_traced(**{name: value}):
-        raise TypeError(f"{name} is traced, and must be known: it is a constant of compiled programs")
+        raise TracedError(f"{name} is traced, and must be known: it is a constant of compiled programs")
     return as_positive(value, name, shape) if positive else as_float64(value, name, shape, finite=finite)
 
 

@@ -15,7 +15,7 @@ from jax import Array
 
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_constant, as_float64, shortly
 from geonh.bodies import motion
 from geonh.bodies.contacts import Contact, Heights, Rows, resolved
 from geonh.bodies.links import NEAR, Link, _plain
@@ -165,7 +165,7 @@ def tree(
     for link in links:
         if not isinstance(link, Link):
             raise TypeError(f"links must be a list of Link, got {shortly(link)}")
-    pull = as_float64(gravity, "gravity", (3,))
+    pull = as_constant(gravity, "gravity", (3,))
     plan = ordered(list(links), _plain(pull), tuple(varied))
     touching = resolved(contacts, plan)
     owners = numbers(plan.links)

@@ -95,8 +95,8 @@ class Sweep(Configuration):
         refuse(method, system)
         refuse_variable_steps(method)
         advice = "NumPy arrays are computed; under jit use integrate, and jax.vmap of it"
-        given = {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0, "parameters": parameters}
-        refuse_traced(advice, **given, controls=controls, system=system)
+        varied = {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0, "parameters": parameters}
+        refuse_traced(advice, **varied, controls=controls, system=system)
         if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
             raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
         dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)

@@ -24,7 +24,7 @@ from jax import Array, lax
 
 from geonh.algebra.newton import Newton
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_count, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
     Clock,
@@ -335,7 +335,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
-        given = as_float64(coefficients, "coefficients")
+        given = as_constant(coefficients, "coefficients", None)
         if given.ndim != 1:
             raise ValueError(f"coefficients must be a list of fractions, shape [s], got shape {list(given.shape)}")
         fractions = tuple(map(float, given))

@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64, refuse_traced
-from geonh.arguments.validators import as_count, as_flag, as_float64
+from geonh.arguments.validators import as_constant, as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
@@ -252,7 +252,7 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     varies = trajectory.nodes.t is not None
     if trajectory.state is not None and not varies:
         last = trajectory.t0 + int(trajectory.state.k) * dt
-    if t_end is not None and n_steps is None and not np.sign(dt) * (as_float64(t_end, "t_end", ()) - last) > 0:
+    if t_end is not None and n_steps is None and not np.sign(dt) * (as_constant(t_end, "t_end") - last) > 0:
         raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
     if varies:
         span = as_variable_span(dt, n_steps, t_end, last, ())

@@ -3,6 +3,7 @@
 import collections
 import decimal
 import inspect
+import itertools
 
 import jax
 import numpy as np
@@ -111,6 +112,19 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: integrators.DiscreteConstraint(0.5, symmetric=3), "symmetric must be True or False"),
         (lambda: gn.solve(systems.suslov(), 3.0, xi0=XI), "method must be an integrator"),
         (lambda: groups.MatrixGroup(-1.0), r"space must be a geomstats matrix Lie group or a basis .* got \[\]"),
+        (
+            lambda: gn.solve_ensemble(
+                systems.suslov(),
+                xi0=[[0.3, 0.1, 0.0]],
+                dt=0.1,
+                n_steps=1,
+                statistics=itertools.repeat(gn.ensembles.Mean("xi")),
+            ),
+            "statistics must be",
+        ),
+        (lambda: gn.bodies.tree(memoryview(np.ones((2, 2)))), "links must be a list"),
+        (lambda: SE2().dexp({1: 2.0, "a": 3.0}), "xi of SE2.dexp|xi must have keys of one type"),
+        (lambda: gn.solve(systems.suslov(), tolerance=1e-5, t_end=1.0, xi0=[0.0, 1e308, 0.0]), "xi0 .* is too fast"),
         (lambda: as_float64(np.broadcast_to(1.0, 10**10), "dt", ()), r"dt must have shape \(\)"),
     ],
 )
@@ -147,10 +161,21 @@ def test_a_list_that_contains_itself_is_named():
 
 
 def test_what_must_be_known_is_not_traced():
-    run = gn.solve(systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=0.1, n_steps=3)
+    rotor = systems.suslov()
+    driven = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    run = gn.solve(rotor, xi0=[0.1, 0.2, 0.0], dt=0.1, n_steps=3)
     for words, call in {
         "tolerance is traced": lambda x: gn.Adaptive(gn.RKMK(5), x),
-        "radius is traced": lambda x: gn.rolling.disc(x),
+        "radius of disc must not be traced": lambda x: gn.rolling.disc(x),
+        "gains of 'group' is traced": integrators.Feedback,
+        "baumgarte is traced": lambda x: integrators.RungeKutta(baumgarte=x),
+        "I1 of routh_sphere must not be traced": lambda x: systems.routh_sphere(I1=x),
+        "g of linearise must not be traced": lambda x: gn.analysis.linearise(rotor, x * np.eye(3), [0.1, 0.2, 0.0]),
+        "end of optimal_control must not be traced": lambda x: control.optimal_control(
+            driven, end=[x], n_controls=1, span=1.0, n_steps=2
+        ),
+        "g of SO3.to_geomstats must not be traced": lambda x: SO3().to_geomstats(x * np.eye(3)),
+        "t of drift must not be traced": lambda x: gn.diagnostics.drift(x + np.arange(40.0), np.arange(40.0)),
         "times is traced": run,
         "t_end must not be traced: solve returns": lambda x: gn.solve(
             systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=0.1, t_end=x
