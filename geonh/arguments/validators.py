@@ -261,9 +261,14 @@ def _traced(value: Any, name: str) -> Any:
     return array.astype(float)
 
 
+def is_rounded(dtype: Any) -> bool:
+    """True for a floating-point type with fewer digits than float64, such as float32 or bfloat16."""
+    return isinstance(dtype, np.dtype) and jnp.issubdtype(dtype, jnp.inexact) and dtype.itemsize < 8
+
+
 def refuse_single(value: Any, name: str) -> None:
     dtype = getattr(value, "dtype", None)
-    if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+    if is_rounded(dtype):
         raise TypeError(
             f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "
             "arrays (JAX makes float32 arrays unless 64-bit types are enabled: trace within geonh.float64())"

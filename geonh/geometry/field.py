@@ -22,7 +22,7 @@ from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError, HalfPrecisionError
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_float64, is_rounded, shortly
 from geonh.engine import Precise, call_traced
 
 DEEPEST = 16
@@ -301,10 +301,10 @@ def _as_array(value: Any, name: str) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} returned a masked array; fill the masked entries first")
     known = hasattr(value, "dtype") and not isinstance(value, type)
+    if known and is_rounded(value.dtype):
+        raise TypeError(f"{name} returned {value.dtype.name}; it must compute in float64")
     kind = np.dtype(value.dtype).kind if known else np.asarray(value).dtype.kind
     if kind not in "fiu":
         what = {"c": "complex numbers", "b": "truth values", "U": "text"}.get(kind, f"a {type(value).__name__}")
         raise TypeError(f"{name} returned {what}; it must return real numbers, in jax.numpy arrays or lists")
-    if kind == "f" and getattr(value, "dtype", np.dtype(float)).itemsize < 8:
-        raise TypeError(f"{name} returned {value.dtype.name}; it must compute in float64")
     return jnp.asarray(value, dtype=float)
