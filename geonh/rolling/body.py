@@ -457,7 +457,7 @@ def _forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = _touch(t, x, parameters)
     a, b, c = touching.arm
     turning = jnp.array([[0.0, c, -b], [-c, 0.0, a], [b, -a, 0.0]])  # ω ↦ ω × ρ
-    return _tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
+    return tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
 
 
 def _rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
@@ -467,7 +467,7 @@ def _rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
 
 def _rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = _touch(t, x, parameters)
-    return _tangents(touching.normal) @ _material_velocity(Moment(t, touching.place), parameters)
+    return tangents(touching.normal) @ _material_velocity(Moment(t, touching.place), parameters)
 
 
 def _rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
@@ -493,7 +493,7 @@ def _surface_velocity(X: Moment, parameters: Any) -> Array:
     return u - (nu @ u + rising / jnp.sqrt(slope @ slope)) * nu
 
 
-def _tangents(nu: Array) -> Array:
+def tangents(nu: Array) -> Array:
     """Two orthonormal tangents, as rows; they jump where ν₃ changes sign, which does not affect any method."""
     s = jnp.where(nu[2] < 0, -1.0, 1.0)
     a = -1 / (s + nu[2])
