@@ -3,7 +3,7 @@ r"""Loops closed by holonomic constraints, and springs between points of two lin
 With the pose (R, p) of a link, (R', p') of the other one, and points c, c' in their frames, the rows are some of
 
     d = Rᵀ(p' + R'c' − p) − c,        along or across the axis a of the link,
-    Rᵀ R' a' across a  (parallel axes),   or  vee(Q − Qᵀ)/2,  Q = RᵀR' R₀ᵀ  (no turn),
+    Rᵀ R' a' across a  (parallel axes),   or  2 tan(θ/2) n  of the turn Q = RᵀR' R₀ᵀ by θ about n,
 
 or (d·d − L²)/2L for a rod of length L.
 """
@@ -166,7 +166,8 @@ def _residual(tree: Tree, loop: Loop, at: Any, parameters: Any) -> list[Any]:
         rows += [B[:, 0] @ other, B[:, 1] @ other]
     elif closed.turns == 3:
         E = Q @ np.asarray(loop.rotation).T
-        rows += [(E[2, 1] - E[1, 2]) / 2, (E[0, 2] - E[2, 0]) / 2, (E[1, 0] - E[0, 1]) / 2]
+        twice = 2 / (1 + E[0, 0] + E[1, 1] + E[2, 2])  # so that half a turn is no solution
+        rows += [twice * (E[2, 1] - E[1, 2]), twice * (E[0, 2] - E[2, 0]), twice * (E[1, 0] - E[0, 1])]
     return rows
 
 

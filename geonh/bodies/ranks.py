@@ -40,13 +40,14 @@ def evaluated_at(plan: Tree, held: Held | None, forms: Velocities | None, parame
     group, n = plan.group, plan.dim
 
     def at(g: Any) -> Place:
-        def phi(way: Array) -> Array:
-            moved = group.compose(g, group.exp(way))
-            return jnp.zeros(0) if held is None else held(moved, parameters)
+        def phi(g: Any) -> Array:
+            return jnp.zeros(0) if held is None else held(g, parameters)
 
-        still = jnp.zeros(n)
+        def along(xi: Array) -> Array:
+            return jax.jvp(phi, (g,), (group.left_tangent(g, xi),))[1]
+
         mu = jnp.zeros((0, n)) if forms is None else jnp.stack(forms(g, jnp.eye(n), parameters))
-        return Place(phi(still), jax.jacfwd(phi)(still), mu)
+        return Place(phi(g), jax.vmap(along, out_axes=1)(jnp.eye(n)), mu)
 
     with float64():
         return in_numpy(at, jax.tree.map(np.asarray, group.identity()))
@@ -77,37 +78,53 @@ def closed(evaluate: Callable[[Any], Place], move: Callable[[Any, np.ndarray], A
     return g, left
 
 
-def varying(plan: Tree, held: Held, parameters: Any) -> list[int]:
-    """Rows of positions that depend on the configuration.
+class Analysis(NamedTuple):
+    """Rows of positions that depend on the configuration, and the dependence of rows at closed configurations."""
+
+    kept: list[int]
+    found: list[Dependence]
+
+
+def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) -> Analysis:
+    """Analysis of the rows at random configurations, and at closed ones that are found from these.
 
     Raises
     ------
     ValueError
         For a loop that nothing can close.
     """
-    evaluate = evaluated_at(plan, held, None, parameters)
-    places = [evaluate(g) for g in samples(plan)]
+    evaluate = evaluated_at(plan, held, forms, parameters)
+    kept = _varying(held.names, [evaluate(g) for g in samples(plan)])
+
+    def of_kept(g: Any) -> Place:
+        place = evaluate(g)
+        return place._replace(phi=place.phi[kept], G=place.G[kept])
+
+    move, found = mover(plan), []
+    for g in samples(plan, 8 if kept else 3):
+        if kept:
+            g, left = closed(of_kept, move, g)
+            if left > CLOSED * (1 + max(np.abs(part).max() for part in jax.tree.leaves(g))):
+                continue
+        place = of_kept(g)
+        rows = np.concatenate([place.G, place.mu])
+        if len(rows) and np.all(np.isfinite(rows)) and np.all(np.linalg.norm(rows, axis=1) > 0):
+            found.append(dependence(rows, len(place.G)))
+        if len(found) == 3:
+            break
+    return Analysis(kept, found)
+
+
+def _varying(names: list[str], places: list[Place]) -> list[int]:
     values = np.array([place.phi for place in places])
-    slopes = np.max([np.abs(place.G).max(axis=1) for place in places], axis=0)
+    slopes = np.max([np.abs(place.G).max(axis=1, initial=0.0) for place in places], axis=0)
     moving = slopes > STILL * max(1.0, float(slopes.max(initial=0.0)))
-    for i, name in enumerate(held.names):
+    for i, name in enumerate(names):
         if not moving[i] and not name.startswith("height") and abs(values[0, i]) > STILL:
             raise ValueError(f"{name} is {values[0, i]:.6g} at all configurations: nothing can close it")
     return [i for i, moves in enumerate(moving) if moves]
 
 
-def dependences(plan: Tree, held: Held | None, forms: Velocities | None, parameters: Any) -> list[Dependence]:
-    """Dependence of the rows at closed configurations that are found from random ones."""
-    evaluate, move, found = evaluated_at(plan, held, forms, parameters), mover(plan), []
-    for g in samples(plan, 3 if held is None else 8):
-        if held is not None:
-            g, left = closed(evaluate, move, g)
-            if left > CLOSED * (1 + max(np.abs(part).max() for part in jax.tree.leaves(g))):
-                continue
-        place = evaluate(g)
-        rows = np.concatenate([place.G, place.mu])
-        if np.all(np.isfinite(rows)) and np.all(np.linalg.norm(rows, axis=1) > 0):
-            found.append(dependence(rows, len(place.G)))
-        if len(found) == 3:
-            break
-    return found
+def best_of(found: list[Dependence]) -> Dependence | None:
+    """Dependence with the largest rank, None if there is none."""
+    return max(found, key=lambda dependence: dependence.rank.total, default=None)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.validators import as_float64
-from geonh.bodies.ranks import CLOSED, closed, dependences, evaluated_at, mover
+from geonh.bodies.ranks import CLOSED, closed, evaluated_at, mover
 from geonh.mechanics.check import Report
-from geonh.mechanics.redundancy import Dependence
+from geonh.mechanics.redundancy import Dependence, dependence
 
 PLAY = 1e-9
 """Excess of a limit that counts as rounding."""
@@ -32,9 +32,10 @@ def report(system: Any, at: Any, xi0: Any, check: Callable[..., Report], options
         problems += _beyond(tree, g, None if xi0 is None else as_float64(xi0, "xi0", (tree.dim,)))
     if held is not None or forms is not None:
         whole, rolling = held and replace(held, reduced=False), forms and replace(forms, reduced=False)
-        found = dependences(tree, whole, rolling, system.parameters)
-        if found:
-            notes += _redundant(found[0], system.row_names)
+        place = evaluated_at(tree, whole, rolling, system.parameters)(g)
+        rows = np.concatenate([place.G, place.mu])
+        if np.all(np.linalg.norm(rows, axis=1) > 0):
+            notes += _redundant(dependence(rows, len(place.G)), system.row_names)
     unlimited = [name for name, joint in tree.joints.items() if joint.friction]
     if unlimited:
         notes.append(f"dry friction of {unlimited} is data, which the motion does not use")

@@ -23,7 +23,7 @@ from geonh.bodies.links import Link, Spring
 from geonh.bodies.loops import Loop, damping_force, elastic_energy, refuse_strangers
 from geonh.bodies.loops import resolved as with_defaults
 from geonh.bodies.plan import Numbers, Tree, ordered
-from geonh.bodies.ranks import dependences, varying
+from geonh.bodies.ranks import analysed, best_of
 from geonh.bodies.reports import report
 from geonh.bodies.rows import Held, Seated, Velocities
 from geonh.bodies.soundness import check_inertias, refuse_weightless
@@ -33,6 +33,7 @@ from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import takes_parameters, time_dependent
 from geonh.mechanics.check import Report
 from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.redundancy import Dependence
 from geonh.mechanics.system import System
 
 
@@ -245,15 +246,12 @@ def tree(
     courses = _courses(prescribed or {}, plan)
     reduced = _is_reducible(plan, pull, touching, contacts, closing, courses)
     forms = Velocities(plan, touching, reduced) if touching else None
-    held: Held | None = Held(plan, touching, closing, courses, reduced)
+    held: Held | None = None
     if touching or closing or courses:
-        assert held is not None
-        kept = varying(plan, replace(held, reduced=False), every)
-        held = held.only(kept)
-    else:
-        held = None
-    if rank is None and (forms or held):
-        rank = _rank(plan, forms, held, every)
+        whole = Held(plan, touching, closing, courses, False)
+        kept, found = analysed(plan, whole, forms and replace(forms, reduced=False), every)
+        held = replace(whole, reduced=reduced).only(kept)
+        rank = _rank(best_of(found), forms, held) if rank is None else rank
     pushed = forces is not None or any(j.motor or motion.has(plan, j, "damping") for j in plan.joints.values())
     pushed = pushed or any(motion.has(plan, spring, "damping") for spring in plan.springs)
     takes = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
@@ -312,16 +310,11 @@ def _is_reducible(
     return bool(level) and flat and (not touching or bool(np.abs(normal[:2]).max() <= 1e-14))
 
 
-def _rank(plan: Tree, forms: Velocities | None, held: Held | None, parameters: Any) -> Any:
+def _rank(found: Dependence | None, forms: Velocities | None, held: Held | None) -> Any:
     """Numbers of independent rows, as ``System(rank=)`` takes them; None if all are, or it was not found."""
-    whole, rolling = held and replace(held, reduced=False), forms and replace(forms, reduced=False)
-    found = dependences(plan, whole, rolling, parameters)
-    if not found:
+    if found is None or not len(found.others):
         return None
-    best = max(found, key=lambda dependence: dependence.rank.total)
-    if not len(best.others):
-        return None
-    counts = [count for count, part in zip(best.rank, (held, forms), strict=True) if part is not None]
+    counts = [count for count, part in zip(found.rank, (held, forms), strict=True) if part is not None]
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
