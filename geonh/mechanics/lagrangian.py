@@ -33,6 +33,7 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import SE2, SO3, LieGroup, Product
 from geonh.groups.base import Point, as_point, tree_add
 from geonh.mechanics.holonomic import from_afar
+from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import Rank, holding, with_known_rank, with_rank_near
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 
@@ -77,6 +78,7 @@ class LagrangianSystem(Precise):
     distribution: Distribution | None
     holonomic: Field | None
     forces: Callable | None
+    multiplier_forces: MultiplierForces | None
     parameters: Any
     first_integrals: dict[str, FirstIntegral]
     lagrangian_takes_parameters: bool = eqx.field(static=True)
@@ -140,6 +142,7 @@ class LagrangianSystem(Precise):
             *([("affine" if self.is_affine else "linear") + " constraints"] if self.distribution is not None else []),
             *(["no constraints"] if not self.is_constrained else []),
             *(["forces"] if self.forces is not None else []),
+            *(["forces of the multipliers"] if self.multiplier_forces is not None else []),
             *([f"parameters {', '.join(map(str, self.parameters))}"] if self.parameters else []),
             *([f"first integrals {', '.join(self.first_integrals)}"] if self.first_integrals else []),
         ]
@@ -246,13 +249,15 @@ class LagrangianSystem(Precise):
         """Mass matrix as given: of the kinetic energy, or the Hessian of a Lagrangian; None if it is derived."""
         return self.metric if self.hessian is None else self.hessian
 
-    def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    def constrained(
+        self, M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None
+    ) -> tuple[Array, Array]:
         """``saddle``; nan where M is a varying metric that is not positive definite.
 
         Its elimination yields the pivots of M anyway. Above ``UNROLLED`` dimensions it does not, and only nodes are
         checked; likewise for a non-quadratic ℓ, since its iterations pass through inadmissible velocities.
         """
-        v, lam = saddle(M, mu, force, right)
+        v, lam = saddle(M, mu, force, right, columns)
         if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
             return v, lam
         proper = jnp.all(pivots(M) > 0)
@@ -320,6 +325,12 @@ class LagrangianSystem(Precise):
                 f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
             )
         return value
+
+    def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
+        """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""
+        if self.multiplier_forces is None:
+            return None
+        return self.multiplier_forces.columns(t, x, xi, self.right_hand_side(x), self.parameters)
 
     # --- constraints ---------------------------------------------------------------------------------------
     def holonomic_residual(self, x: Any) -> Array:
