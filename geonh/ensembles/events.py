@@ -15,7 +15,16 @@ from geonh.ensembles.reading import MemberNode, Placed, flattened
 from geonh.groups.base import LieGroup
 from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import Located, Notices, Search, at_node, located, located_zeros, possible_events, within_step
+from geonh.runs.event_loop import (
+    Located,
+    Notices,
+    Search,
+    at_node,
+    located,
+    located_zeros,
+    possible_events,
+    within_step,
+)
 
 OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
 """Data of an event where it occurs."""

@@ -33,7 +33,7 @@ class MultiplierForces(eqx.Module):
         f(t, x, ξ, λ) or f(t, x, ξ, λ, parameters) → covector, shape=[n].
     """
 
-    function: Callable
+    function: Any
     takes_parameters: bool = eqx.field(static=True)
 
     def __init__(self, function: Callable):

@@ -322,7 +322,9 @@ class System(LagrangianSystem):
 
             inspected("multiplier_forces", jax.make_jaxpr(value)(lam, t, at, xi))
             some = self.action.at(self.group.identity()), np.linspace(0.5, 1.0, self.group.dim)
-            without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(np.zeros(lam.shape), np.zeros(()), *some)
+            without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(
+                np.zeros(lam.shape), np.zeros(()), *some
+            )
             if not is_affine(value, lam, t, at, xi) or np.any(np.nan_to_num(without)):
                 raise ValueError(
                     "multiplier_forces must be linear in lam; other forces go into forces=, and for one that depends "

@@ -49,7 +49,7 @@ class Watched(NamedTuple):
     armed : float
         0 to suppress the events of one step.
     reached : array, shape=[events]
-        Values at the end of the step before, as of its forces, which may know where it began; ``values`` begin the next.
+        Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
     """
 
     state: State
