@@ -18,9 +18,11 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.engine import computed, prepared, stepping
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import ArrayLike, Clock, Result, State, forces_held
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result, forces_held
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.results.dense import controls_of_part, partial_step
@@ -46,19 +48,19 @@ class Watched(NamedTuple):
     values : array, shape=[events]
     suspects : array, shape=[events]
         1 for events that may lie in the step before.
-    armed : float
-        0 to suppress the events of one step.
     reached : array, shape=[events]
         Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
+    armed : float
+        0 to suppress the events of one step.
     """
 
     state: State
     trail: Trail | None
     xi: Any
     values: Any
+    reached: Any
     suspects: Any
     armed: Any
-    reached: Any
 
 
 class Watching:
