@@ -90,7 +90,7 @@ class Friction(eqx.Module):
         return eqx.tree_at(lambda f: f.direction, self, direction, is_leaf=lambda leaf: leaf is None)
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
-        """The same friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself within one already, as in
+        """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
         substeps.
         """
         if self.direction is not None:
