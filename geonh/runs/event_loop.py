@@ -48,19 +48,19 @@ class Watched(NamedTuple):
     values : array, shape=[events]
     suspects : array, shape=[events]
         1 for events that may lie in the step before.
-    reached : array, shape=[events]
-        Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
     armed : float
         0 to suppress the events of one step.
+    reached : array, shape=[events]
+        Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
     """
 
     state: State
     trail: Trail | None
     xi: Any
     values: Any
-    reached: Any
     suspects: Any
     armed: Any
+    reached: Any
 
 
 class Watching:
