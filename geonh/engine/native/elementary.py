@@ -124,11 +124,12 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
     square = em.apply("fmul", "d", r, r)
     s, c = _polynomial(em, _SIN, square), _polynomial(em, _COS, square)
     cube = em.apply("fmul", "d", square, r)
-    if rest is not None:  # sin(r + rest) and cos(r + rest), to first order
+    sine: Entry
+    if rest is None:
+        sine = em.multiply_add(s, cube, r)
+    else:  # sin(r + rest) and cos(r + rest), to first order
         lower = em.apply("fmul", "d", rest, em.multiply_add(square, -0.5, 1.0))
         sine = em.apply("fadd", "d", r, em.multiply_add(s, cube, lower))
-    else:
-        sine = em.multiply_add(s, cube, r)
     sine = em.select(em.compare("eq", "d", x, 0.0), x, sine, "d")  # −0 stays −0
     half = em.apply("fmul", "d", square, 0.5)
     head = em.apply("fsub", "d", 1.0, half)
