@@ -20,7 +20,9 @@ from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, held_at, judge, unless_risen
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import NextStep, Outcome, State, Warm
+from geonh.integrators.validity import Result, held_at, judge, unless_risen
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
@@ -57,6 +59,8 @@ class Guarantees:
         Order of the embedded solution by which the method estimates its error, or 0.
     affine : bool
         True if affine constraints are supported.
+    multiplier_forces : bool
+        True if forces that depend on the multipliers are supported.
     groups : str
         Configuration spaces: "any", or "vector spaces".
     """
@@ -71,6 +75,7 @@ class Guarantees:
     node: Literal["velocity", "impulse", "increment"] = "velocity"
     embedded: int = 0
     affine: bool = True
+    multiplier_forces: bool = False
     groups: Literal["any", "vector spaces"] = "any"
 
     @property
@@ -332,6 +337,11 @@ def refuse(method: Any, system: System) -> None:
     if not isinstance(system, System):
         raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
+    if system.multiplier_forces is not None and not method.guarantees.multiplier_forces:
+        raise ValueError(
+            f"{type(method).__name__} gives the constraints an impulse, and does not know their multipliers: the "
+            f"multiplier_forces of {system.name} are for Gauss, RKMK, CommutatorFree or RungeKutta"
+        )
     method.refuse(system)
 
 

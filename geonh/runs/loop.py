@@ -20,7 +20,8 @@ from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
 from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
 from geonh.results.nodes import node_row

@@ -18,7 +18,7 @@ from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
@@ -174,9 +174,9 @@ def resume(
         again, unless that event is left out.
     allow_changes : bool, str or sequence of str
         Accept a system that differs from that of the run: in everything (True), or in those named of "name",
-        "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals", "events" (others of the same names). Observables computed so far are kept, and
-        ``attributes["changes"]`` records the change, in the file too.
+        "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces",
+        "multiplier_forces", "controls", "first_integrals", "events" (others of the same names). Observables computed so
+        far are kept, and ``attributes["changes"]`` records the change, in the file too.
     throw : bool
         As in ``solve``.
     progress : bool or callable
