@@ -1,4 +1,4 @@
-"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``check NAME``, ``run NAME``, ``resume FILE``, ``info FILE``,
 ``view FILE``, ``build NAME``, ``sweep NAME``, ``merge``, ``export``.
 
 Exit codes: 0 done, 1 the integration stopped early (results so far are saved), 2 usage error, 3 done but standard
@@ -14,6 +14,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import geonh as gn
+from geonh.cli.checks import check
 from geonh.cli.console import err, facts_table, new_table, numbers, one_line, out, value_text, without_rounding
 from geonh.cli.exports import build
 from geonh.cli.pictures import view
@@ -141,6 +142,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
 app.command()(run)
 app.command()(resume)
 app.command()(info)
+app.command()(check)
 app.command()(view)
 app.command()(build)
 app.command()(sweep)

@@ -34,8 +34,10 @@ from geonh.diagnostics.structure import time_reversed
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, NextStep, Pace, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import NextStep, Pace, State
 from geonh.integrators.registry import as_method
+from geonh.integrators.validity import Result
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
@@ -284,12 +286,15 @@ def _march(problem: Problem, first: State, steps: int, count: int) -> _Iterate:
     """Nodes after each ``steps`` steps, ``count`` times, along the first axis."""
 
     def one(state: State, _: None) -> tuple[State, _Iterate]:
-        after = state
-        for _ in range(steps):
-            after = problem.method.next_node(problem.system, problem.clock, after)
+        after = advanced(problem, state, steps)
         return after, _iterate(problem.clock, after, state)._replace(origin=first.g)
 
     return lax.scan(one, first, None, length=count)[1]
+
+
+def advanced(problem: Problem, state: State, steps: int) -> State:
+    """Node some steps later, by one program of a step."""
+    return lax.fori_loop(0, steps, lambda _, node: problem.method.next_node(problem.system, problem.clock, node), state)
 
 
 def _iterate(clock: Clock, state: State, before: State) -> _Iterate:

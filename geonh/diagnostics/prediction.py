@@ -20,12 +20,13 @@ from scipy.linalg import expm, logm
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.diagnostics.modified import Start, modified_fields, motion_rates, with_fixed_steps
+from geonh.diagnostics.modified import Start, advanced, modified_fields, motion_rates, with_fixed_steps
 from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.clock import Clock
 from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import Gauss
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.runs.solve import solve
 from geonh.runs.start import as_start, known_sound
@@ -232,7 +233,7 @@ def _after_two_steps(problem: Problem, start: Start) -> tuple[Array, Array]:
     def after(c: Array) -> tuple[Array, Array]:
         push = rows.T @ c
         pushed = first._replace(p_plus=first.p_plus - push, p_minus=first.p_minus + push)
-        end = method.next_node(system, clock, method.next_node(system, clock, pushed))
+        end = advanced(Problem(system, method, clock), pushed, 2)
         lifts = system.split_forms(system.at(end.g, clock.time(2)))[1].lifts
         return lifts @ (end.p_minus - end.p_plus) / 2, end.status
 
