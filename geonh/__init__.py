@@ -27,8 +27,9 @@ try:
     from geonh.integrators.registry import methods
     from geonh.integrators.runge_kutta import RKMK, Gauss
     from geonh.integrators.symmetric_projection import SymmetricProjection
+    from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
-    from geonh.results.events import Event
+    from geonh.results.events import Event, SlipEnds
     from geonh.results.trajectory import Trajectory
     from geonh.runs.integrate import integrate
     from geonh.runs.solve import IntegrationError, resume, solve
@@ -72,8 +73,10 @@ __all__ = [
     "Ensemble",
     "Event",
     "FileError",
+    "Friction",
     "Gauss",
     "IntegrationError",
+    "SlipEnds",
     "Sweep",
     "SymmetricProjection",
     "System",

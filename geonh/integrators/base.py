@@ -59,6 +59,8 @@ class Guarantees:
         Order of the embedded solution by which the method estimates its error, or 0.
     affine : bool
         True if affine constraints are supported.
+    multiplier_forces : bool
+        True if forces that depend on the multipliers are supported.
     groups : str
         Configuration spaces: "any", or "vector spaces".
     """
@@ -73,6 +75,7 @@ class Guarantees:
     node: Literal["velocity", "impulse", "increment"] = "velocity"
     embedded: int = 0
     affine: bool = True
+    multiplier_forces: bool = False
     groups: Literal["any", "vector spaces"] = "any"
 
     @property
@@ -334,6 +337,11 @@ def refuse(method: Any, system: System) -> None:
     if not isinstance(system, System):
         raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
+    if system.multiplier_forces is not None and not method.guarantees.multiplier_forces:
+        raise ValueError(
+            f"{type(method).__name__} gives the constraints an impulse, and does not know their multipliers: the "
+            f"multiplier_forces of {system.name} are for Gauss, RKMK, CommutatorFree or RungeKutta"
+        )
     method.refuse(system)
 
 

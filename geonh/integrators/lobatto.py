@@ -56,7 +56,7 @@ from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import interpolation
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import rounding_of_places, shift_left
-from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
+from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, multipliers_of, normals
 from geonh.mechanics.system import System
 
 _S5 = 5.0**0.5
@@ -144,6 +144,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages - 2,
             symmetric=True,
+            multiplier_forces=True,
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
@@ -190,7 +191,10 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             q, v, lam, c = at
             x, t = self._at(system, centre, q, (c - 0.5) * h), clock.time(state.k + c)
             xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
-            f = system.force(t, x, xi, clock.between(t)) + aligned_constraint(system, x, N)[0].T @ lam
+            reaction = aligned_constraint(system, x, N)[0].T @ lam
+            f = system.force(t, x, xi, clock.between(t)) + reaction
+            columns = system.multiplier_columns(t, x, xi)
+            f = f if columns is None else f + columns @ multipliers_of(system, x, N, lam)
             f = f + system.coanchor(lambda x: system.lagrangian(x, xi), x)
             p, left = system.momentum(x, xi), tau.dtau(group, -q)
             return left.T @ p, back(p)[0] + left.T @ f

@@ -218,6 +218,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages,
             symmetric=True,
+            multiplier_forces=True,
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
@@ -307,4 +308,4 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
 def explicit(order: int, reference: str) -> Guarantees:
     """Guarantees of an explicit method in quasi-velocities."""
-    return Guarantees(order=order, implicit=False, reference=reference)
+    return Guarantees(order=order, implicit=False, multiplier_forces=True, reference=reference)

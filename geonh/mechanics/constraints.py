@@ -176,13 +176,21 @@ class ConstrainedSystem(LagrangianSystem):
         M = self.mass_matrix(x)
         return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
 
-    def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
+        """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""
+        if self.multiplier_forces is None:
+            return None
+        return self.multiplier_forces.columns(t, x, xi, self.right_hand_side(x), self.parameters)
+
+    def constrained(
+        self, M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None
+    ) -> tuple[Array, Array]:
         """``saddle``; nan where M is a varying metric that is not positive definite.
 
         Its elimination yields the pivots of M anyway. Above ``UNROLLED`` dimensions it does not, and only nodes are
         checked; likewise for a non-quadratic ℓ, since its iterations pass through inadmissible velocities.
         """
-        v, lam = saddle(M, mu, force, right)
+        v, lam = saddle(M, mu, force, right, columns)
         if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
             return v, lam
         proper = jnp.all(pivots(M) > 0)

@@ -26,6 +26,7 @@ from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.mechanics.configuration import ConfigurationSpace
 from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import Rank
 
 MANY = 16
@@ -43,6 +44,7 @@ class LagrangianSystem(ConfigurationSpace):
     distribution: Distribution | None
     holonomic: Field | None
     forces: Callable | None
+    multiplier_forces: MultiplierForces | None
     parameters: Any
     first_integrals: dict[str, FirstIntegral]
     lagrangian_takes_parameters: bool = eqx.field(static=True)
@@ -64,6 +66,7 @@ class LagrangianSystem(ConfigurationSpace):
             *([("affine" if self.is_affine else "linear") + " constraints"] if self.distribution is not None else []),
             *(["no constraints"] if not self.is_constrained else []),
             *(["forces"] if self.forces is not None else []),
+            *(["forces of the multipliers"] if self.multiplier_forces is not None else []),
             *([f"parameters {', '.join(map(str, self.parameters))}"] if self.parameters else []),
             *([f"first integrals {', '.join(self.first_integrals)}"] if self.first_integrals else []),
         ]

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.algebra.linear import orthogonal, solve_spd
+from geonh.algebra.linear import orthogonal, solve, solve_spd
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 
@@ -77,6 +77,12 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
     mu, b = _constraint(system, x)
     both = _solve_near_identity(mu @ N.lifts.T, jnp.concatenate([mu, b[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
+
+
+def multipliers_of(system: System, x: Any, N: Normals, lam: Array) -> Array:
+    """Multipliers of the given forms at x from those of ``aligned_constraint``, both of shape=[m]."""
+    across = system.annihilator(x) @ N.lifts.T
+    return solve(across.T, lam)
 
 
 def _constraint(system: System, x: Any) -> tuple[Array, Array]:

@@ -38,6 +38,9 @@ FAVOUR = 0.1
 size, than the largest."""
 RISE = 1e-6
 """Independent part of a row outside of the choice, relative to its size, at which the rank has risen."""
+UNDETERMINED = (
+    "multiplier_forces need independent ones, as the multipliers of redundant ones are not determined; leave those out"
+)
 CLEAR = 1e-12
 """Relative size of a dependent row's remainder that is rounding; of φ it is that of the point's distance."""
 ON_BOTH = 1e-9
@@ -199,6 +202,8 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
         return system
     ranked = with_rank(system, found.rank)
     fault = _contradiction(system, found, place, names, where)
+    if not fault and system.multiplier_forces is not None:
+        fault = f"constraints of {system.name} are redundant {where}: {UNDETERMINED}"
     if not fault and system.rank is None:
         fault = _singularity(ranked, t, g, found, place, where)
     if fault:

@@ -14,16 +14,17 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, one_of, shortly
-from geonh.engine import forward_only, is_affine
+from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluated, takes_parameters
+from geonh.geometry.field import Field, Moment, TimeDependent, check_arguments, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.first_integral import FirstIntegral
-from geonh.mechanics.redundancy import Rank
+from geonh.mechanics.multiplier_forces import MultiplierForces
+from geonh.mechanics.redundancy import UNDETERMINED, Rank
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -57,6 +58,11 @@ class System(ConstrainedSystem):
         V(x) or V(x, parameters), joules.
     forces : callable, optional
         f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector in g*, shape=[n]; u is the value of the controls.
+    multiplier_forces : callable, optional
+        f(t, x, ξ, λ) or f(t, x, ξ, λ, parameters) → covector, shape=[n], linear in the multipliers λ, shape=[m]: forces
+        besides μᵀλ that the constraints exert, as friction, −μ_f λ₀ Jᵀv/|v| for a contact that slides with v = Jξ. For
+        methods whose ``guarantees.multiplier_forces`` is true; at a start, or a node, where the equations have no
+        unique solution the run ends with ``Result.PAINLEVE``.
     parameters : mapping, optional
         Parameters shared by the functions; leaves of a pytree, so a sweep over them needs no recompilation.
     base : str, sequence of str or Action
@@ -108,6 +114,7 @@ class System(ConstrainedSystem):
         holonomic: Callable | None = None,
         potential: Callable | None = None,
         forces: Callable | None = None,
+        multiplier_forces: Callable | None = None,
         parameters: Mapping[str, Any] | None = None,
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
@@ -126,6 +133,7 @@ class System(ConstrainedSystem):
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
         given = (
             ("forces", forces, "t, x, xi, u"),
+            ("multiplier_forces", multiplier_forces, "t, x, xi, lam"),
             ("lagrangian", lagrangian, "x, xi"),
             ("holonomic", holonomic, "x"),
             ("draw", draw, "t, g, parameters"),
@@ -165,6 +173,7 @@ class System(ConstrainedSystem):
         self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
+        self.multiplier_forces = None if multiplier_forces is None else MultiplierForces(multiplier_forces)
         self.parameters = _float64_leaves(_sortable(parameters or {}))
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
@@ -292,8 +301,36 @@ class System(ConstrainedSystem):
             k = independent
         if self.distribution is not None:
             self._check_distribution(expect, x, n, k)
+        self._check_multiplier_forces(x, vector)
         self._check_integrals()
         self._make_careful(by_data)
+
+    def _check_multiplier_forces(self, x: Any, xi: Any) -> None:
+        """Raise ValueError for forces of multipliers that do not exist, are not determined, or not linear in them."""
+        if self.multiplier_forces is None:
+            return
+        if not self.is_constrained:
+            raise ValueError("multiplier_forces depend on the multipliers of constraints, and there are none")
+        if self.rank is not None:
+            raise ValueError(f"rank= says that constraints are redundant: {UNDETERMINED}")
+        forces = self.multiplier_forces
+        with float64():
+            lam = jax.eval_shape(self.right_hand_side, x)
+            t, at = jax.ShapeDtypeStruct((), np.float64), x.x if isinstance(x, Moment) else x
+
+            def value(lam: Any, t: Any, at: Any, xi: Any) -> Any:
+                return forces.value(t, at, xi, lam, self.parameters)
+
+            inspected("multiplier_forces", jax.make_jaxpr(value)(lam, t, at, xi))
+            some = self.action.at(self.group.identity()), np.linspace(0.5, 1.0, self.group.dim)
+            without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(
+                np.zeros(lam.shape), np.zeros(()), *some
+            )
+            if not is_affine(value, lam, t, at, xi) or np.any(np.nan_to_num(without)):
+                raise ValueError(
+                    "multiplier_forces must be linear in lam; other forces go into forces=, and for one that depends "
+                    "on |lam|, as friction of a two-sided contact does, take a system for each sign"
+                )
 
     def _make_careful(self, names: list[str]) -> None:
         """Make the named functions, and the forces, return nan where a data-dependent index is out of range."""
@@ -303,6 +340,8 @@ class System(ConstrainedSystem):
 
         if self.forces is not None:  # too little is known of them here
             self.forces = careful(self.forces)
+        if self.multiplier_forces is not None and not self.multiplier_forces.is_held:
+            self.multiplier_forces = careful_field(self.multiplier_forces, lambda forces: forces.function)
         for name in names:
             if name == "lagrangian":
                 self.lagrangian_function = careful_field(self.lagrangian_function, lambda function: function)

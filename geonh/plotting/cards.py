@@ -58,6 +58,8 @@ def system_card(system: Any) -> str:
         facts.append(("", f"{matrix(mu)} ξ = {right}"))
     if system.forces is not None:
         facts.append(("forces", "f(t, x, ξ, u)"))
+    if system.multiplier_forces is not None:
+        facts.append(("forces of the multipliers", "C(t, x, ξ)λ"))
     shown = [(key, np.asarray(value)) for key, value in system.parameters.items() if not callable(value)]
     if shown:
         words = [f"{html.escape(str(key))} = {_number(value)}" for key, value in shown]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -22,6 +23,7 @@ from geonh.arguments.validators import as_flag, entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
+from geonh.mechanics.friction import Friction
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
@@ -99,6 +101,32 @@ class Event(eqx.Module):
         if value.shape != ():
             raise ValueError(f"{what} must give one number, got an array of shape {value.shape}")
         return value
+
+
+class SlipEnds(Event):
+    """Event at the instant at which the slip of a system with ``Friction`` vanishes: there its speed passes zero.
+
+    Parameters
+    ----------
+    stop : bool
+        If True, the run ends at the event.
+    name : str
+        Label in ``traj.events`` and in files.
+    """
+
+    def __init__(self, stop: bool = True, name: str = "slip ends"):
+        self.function, self.direction, self.stop, self.name = _no_slip, -1, stop, name
+
+    def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
+        friction = None if system.multiplier_forces is None else system.multiplier_forces.function
+        if not isinstance(friction, Friction):
+            raise ValueError(f"event {self.name!r} is for systems whose multiplier_forces are a Friction")
+        return friction.speed(t, system.action.at(g), xi, system.parameters)
+
+
+def _no_slip(t: Any, g: Any, xi: Any, lam: Any) -> Any:
+    """Function of ``SlipEnds``, in place of which the slip speed of its system stands."""
+    return jnp.ones(())
 
 
 def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:

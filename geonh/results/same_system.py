@@ -39,7 +39,7 @@ OTHERWISE = "written otherwise, though with the same values at the nodes that we
 KINDS = "values at the nodes", "a function of t"
 CHANGES = (
     *("name", "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces"),
-    *("controls", "first_integrals", "events"),
+    *("multiplier_forces", "controls", "first_integrals", "events"),
 )
 """Names of the changes that ``resume`` can allow."""
 
@@ -116,6 +116,8 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         functions["controls"] = lambda: clock.control(k)
     if clock is not None and system.forces is not None:
         functions["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    if system.multiplier_forces is not None:
+        functions["multiplier_forces"] = lambda: jnp.nan_to_num(system.multiplier_columns(t, at(g), xi))
     for name, integral in system.first_integrals.items():
         functions[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
     return functions
