@@ -1,5 +1,5 @@
-"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``check NAME``, ``run NAME``, ``resume FILE``, ``info FILE``,
-``view FILE``, ``build NAME``, ``sweep NAME``, ``merge``, ``export``.
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``check NAME``, ``run NAME``, ``resume FILE``,
+``info FILE``, ``view FILE``, ``build NAME``, ``sweep NAME``, ``merge``, ``export``.
 
 Exit codes: 0 done, 1 the integration stopped early (results so far are saved), 2 usage error, 3 done but standard
 output could not be written, 130 interrupted, 143 terminated (in both cases results so far are saved).

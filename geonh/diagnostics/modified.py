@@ -1,21 +1,21 @@
 r"""Modified equations: the vector field that the steps of a method integrate, and the drift that follows from it.
 
-The steps y ↦ Φ_h(y) of a method on the constraint are, up to exponentially small terms, the flow at time h of a modified
-field f̃ = f + h^p f_p + … It is computed without expansions, as the derivative at 0 of the polynomial through iterates of
-the map (mathematics.md §23),
+The steps y ↦ Φ_h(y) of a method on the constraint are, up to exponentially small terms, the flow at time h of a
+modified field f̃ = f + h^p f_p + … It is computed without expansions, as the derivative at 0 of the polynomial through
+iterates of the map (mathematics.md §23),
 
     f̃(y) = (1/h) Σ_k w_k Φ_h^k(y) + O(h^{2N}),   k = −N … N,   w_k = (−1)^{k+1} (N!)²/(k (N−k)! (N+k)!),   w_0 = 0,
 
-in the logarithm of g, and in ξ. Iterates backwards are those of the adjoint method with −h, Φ_h⁻¹ = Φ*_{−h}; for methods
-without one, k = 0 … 2N. The same weights give the rate of any function along f̃ from its values at the iterates: dE·f̃
-for the energy. In f̃ − f only the method's error is left, so ∫dE·f̃ along the motion is the change of the energy that the
-method will cause, to leading order.
+in the logarithm of g, and in ξ. Iterates backwards are those of the adjoint method with −h, Φ_h⁻¹ = Φ*_{−h}; for
+methods without one, k = 0 … 2N. The same weights give the rate of any function along f̃ from its values at the
+iterates: dE·f̃ for the energy. In f̃ − f only the method's error is left, so ∫dE·f̃ along the motion is the change of
+the energy that the method will cause, to leading order.
 
-Where a part of the node's momentum alternates in sign (GNI, RATTLE), Φ_h is not near the identity, but Φ_h² is: f̃ is then
-that of the two-step map. The derivative of that map by the alternating part tells how fast it grows.
+Where a part of the node's momentum alternates in sign (GNI, RATTLE), Φ_h is not near the identity, but Φ_h² is: f̃ is
+then that of the two-step map. The derivative of that map by the alternating part tells how fast it grows.
 
-Sources: Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), ch. IX; Modin, Verdier, Numer. Math. 145 (2020),
-on reversible orbits, along which dE·f̃ integrates to zero.
+Sources: Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), ch. IX; Modin, Verdier, Numer. Math. 145
+(2020), on reversible orbits, along which dE·f̃ integrates to zero.
 """
 
 from __future__ import annotations

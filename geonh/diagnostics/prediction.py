@@ -1,7 +1,7 @@
 r"""Changes of energy and first integrals that a method will cause, and the growth of alternating momenta, before a run.
 
-With the modified field f̃ of the method and the field f of the equations, a quantity I changes along the method's nodes by
-∫(dI·f̃ − dI·f) dt more than along the motion; to leading order in h the integral is along the motion itself. Along a
+With the modified field f̃ of the method and the field f of the equations, a quantity I changes along the method's nodes
+by ∫(dI·f̃ − dI·f) dt more than along the motion; to leading order in h the integral is along the motion itself. Along a
 reversible orbit it vanishes for a reversible method (Modin, Verdier, Numer. Math. 145 (2020)).
 """
 
