@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 from typer.core import TyperGroup
@@ -108,7 +109,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     group = system.group
     start = entry.start(system)
     out.print(f"[bold]{escape(entry.name)}[/]: {escape(entry.title)}")
-    constraints = len(system.annihilator(system.at(group.identity(), 0.0)))
+    constraints = len(system.constraint_residual(system.at(group.identity(), 0.0), np.zeros(group.dim)))
     velocity = () if start.xi0 is None else zip(group.velocity_names, without_rounding(start.xi0), strict=True)
     driven = ", driven by controls" if entry.controls else ""
     facts = {

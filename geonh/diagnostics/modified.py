@@ -253,8 +253,8 @@ def _usable(k: np.ndarray, turn: np.ndarray, status: np.ndarray) -> np.ndarray:
 
 
 def _weights(k: np.ndarray, N: int, first: int = 0) -> np.ndarray:
-    """Weights at the iterates k, shape=[K], of the derivative at 0 of the polynomial of degree 2N through 2N + 1 of them:
-    the nearest, from ``first`` on where none precedes 0.
+    """Weights at the iterates k, shape=[K], of the derivative at 0 of the polynomial through 2N + 1 of them: the
+    nearest, from ``first`` on where none precedes 0.
     """
     chosen = k[(k >= first) & (k <= first + 2 * N)] if k[0] == 0 else k[np.abs(k) <= N]
     weights = np.zeros(len(k))

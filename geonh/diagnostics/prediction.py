@@ -41,8 +41,8 @@ class PredictedDrift:
     t : ndarray, shape=[S]
         Times, seconds.
     changes : mapping of str to ndarray, shape=[S, …]
-        Changes since the start that the method causes, to leading order in h, of ``energy``, ``energy_minus`` (at p⁻) and
-        each first integral. The energy at p̃ is left out where a part of p⁻ alternates: it depends on that part.
+        Changes since the start that the method causes, to leading order in h, of ``energy``, ``energy_minus`` (at p⁻)
+        and each first integral. The energy at p̃ is left out where a part of p⁻ alternates: it depends on that part.
     errors : mapping of str to float
         Estimated errors of the quadrature, by every second time.
     growth : ndarray, shape=[S]
@@ -55,7 +55,7 @@ class PredictedDrift:
     growth: np.ndarray
 
     def slope(self, name: str = "energy") -> np.ndarray:
-        """Mean change per second of a quantity, by least squares, a scalar or shape=[…]; KeyError for an unknown name."""
+        """Mean change per second of a quantity, by least squares, shape=[…]; KeyError for an unknown name."""
         values = self.changes[name].reshape(len(self.t), -1)
         fit = np.polyfit(self.t - self.t[0], values, 1)[0]
         return fit.reshape(self.changes[name].shape[1:])

@@ -1,4 +1,4 @@
-"""The modified field is that of the steps: exact for linear systems, of the method's order, even for symmetric methods."""
+"""The modified field: exact for linear systems, of the method's order, even in h for symmetric methods."""
 
 import numpy as np
 import pytest
