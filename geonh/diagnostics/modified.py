@@ -60,7 +60,7 @@ class ModifiedField:
         g⁻¹ġ and ξ̇ of f̃, in the units of ξ and per second.
     exact_velocity, exact_acceleration : ndarray, shape=[n]
         Those of the continuous equations: ξ and ξ̇.
-    rates : mapping of str to ndarray
+    rates : mapping of str to ndarray, shape=[…]
         Rates along f̃, per second: ``energy``, ``energy_minus`` (at p⁻), and each first integral.
     iterates : int
         The N used, for which the estimated error is smallest.
