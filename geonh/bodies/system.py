@@ -32,7 +32,7 @@ from geonh.bodies.values import plain
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import takes_parameters, time_dependent
 from geonh.mechanics.check import Report
-from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.redundancy import Dependence
 from geonh.mechanics.system import System
 

@@ -17,7 +17,7 @@ from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.bodies.motion import State, hat, number
 from geonh.bodies.plan import Tree
 from geonh.bodies.values import set_fields
-from geonh.rolling.body import tangents
+from geonh.rolling.rows import tangents
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane
 
