@@ -72,7 +72,7 @@ def loaded(path: Path, scale: Any = (1.0, 1.0, 1.0)) -> Mesh | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = trimesh.load(path, file_type=kind, force="mesh", process=False)
+            found: Any = trimesh.load(path, file_type=kind, force="mesh", process=False)
             vertices = np.asarray(found.vertices, dtype=np.float64) * np.asarray(scale)
             faces = np.asarray(found.faces, dtype=np.int64)
     except Exception as error:  # whatever a reader of a damaged file raises

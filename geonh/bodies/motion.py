@@ -244,10 +244,10 @@ def _of_joints(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) ->
     return total
 
 
-def has(tree: Tree, joint: Joint, name: str) -> bool:
-    """True if a number of a joint is not zero, or a parameter."""
-    key = f"{joint.name}.{name}"
-    return bool(getattr(joint, name)) or key in tree.varied or key in tree.computed
+def has(tree: Tree, owner: Any, name: str) -> bool:
+    """True if a number of a joint or spring is not zero, or a parameter."""
+    key = f"{owner.name}.{name}"
+    return bool(getattr(owner, name)) or key in tree.varied or key in tree.computed
 
 
 def poses(

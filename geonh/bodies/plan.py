@@ -255,7 +255,7 @@ class Numbers:
         found = []
         for owner in owners:
             for part in ("joint", ""):
-                inner = getattr(owner, part, None) if part else owner
+                inner: Any = getattr(owner, part, None) if part else owner
                 own = {} if inner is None else {n: v for (name, n), v in self.values.items() if name == inner.name}
                 own = {n: v for n, v in own.items() if hasattr(inner, n)}
                 if own:

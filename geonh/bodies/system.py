@@ -297,7 +297,8 @@ def _is_reducible(
     root, *others = plan.free
     if any(joint.dim > 1 for joint in others) or plan.links[0].joint.name != root.name:
         return False
-    if any(not part.other for part in (*plan.springs, *loops)):
+    partners = [spring.other for spring in plan.springs] + [loop.other for loop in loops]
+    if not all(partners):
         return False
     if root.kind == "free":
         return not np.any(gravity) and not touching
