@@ -21,6 +21,7 @@ try:
     from geonh.arguments.precision import float64
     from geonh.geometry.distribution import AffineDistribution, Distribution
     from geonh.geometry.field import time_dependent
+    from geonh.geometry.velocity_constraints import VelocityConstraints
     from geonh.integrators.adaptive import Adaptive
     from geonh.integrators.composition import compose
     from geonh.integrators.gni import GNI
@@ -81,6 +82,7 @@ __all__ = [
     "SymmetricProjection",
     "System",
     "Trajectory",
+    "VelocityConstraints",
     "__version__",
     "analysis",
     "bodies",

@@ -136,7 +136,7 @@ class Result(IntEnum):
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(outcome.g, t)
-    unit = _unit_rows(system, x)
+    unit = _unit_rows(_linear_at(system, x, outcome), x)
     numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
@@ -192,12 +192,21 @@ def _unit_rows(system: System, x: Any) -> Array:
     return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 
+def _linear_at(system: System, x: Any, outcome: Outcome) -> System:
+    """System with the affine constraints to which nonlinear ones are equal at a node."""
+    return system.linear_at(_velocity(system, x, outcome)) if system.is_nonlinear else system
+
+
+def _velocity(system: System, x: Any, outcome: Outcome) -> Array:
+    """ξ̃ at a node, shape=[n]."""
+    return system.velocity(x, (outcome.p_plus + outcome.p_minus) / 2) if outcome.xi is None else outcome.xi
+
+
 def _jams(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | bool:
     """True if forces that depend on the multipliers do not determine them at a node."""
     if system.multiplier_forces is None:
         return False
-    xi = system.velocity(x, (outcome.p_plus + outcome.p_minus) / 2) if outcome.xi is None else outcome.xi
-    return determinant(system, jnp.asarray(t), x, xi) <= 0
+    return determinant(system, jnp.asarray(t), x, _velocity(system, x, outcome)) <= 0
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

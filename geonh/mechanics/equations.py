@@ -71,7 +71,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
 
 def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
     """``_accelerations``, and the rows of the constraints."""
-    return _accelerations(system, t, g, xi, u), system.annihilator(system.at(g, t))
+    return _accelerations(system, t, g, xi, u), system.linear_at(xi).annihilator(system.at(g, t))
 
 
 def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: 
 @traced_once
 def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
-    system = system.holding(x)
+    system = system.holding(x).linear_at(xi)
     velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (

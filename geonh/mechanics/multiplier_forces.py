@@ -74,7 +74,8 @@ class MultiplierForces(eqx.Module):
 
 def determinant(system: Any, t: Array, x: Any, xi: Array) -> Array:
     """det μM⁻¹(μᵀ + C) relative to C = 0, scalar: not positive where no motion exists, or two do; 1 without C."""
-    columns = system.multiplier_columns(t, x, xi)
-    if columns is None:
+    if system.multiplier_forces is None:
         return jnp.ones(())
+    system = system.linear_at(xi)
+    columns = system.multiplier_columns(t, x, xi)
     return saddle_determinant(system.mass_matrix(x, xi), system.annihilator(x), columns)

@@ -33,7 +33,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.algebra.linear import orthogonal, solve, solve_spd
+from geonh.algebra.newton import Newton
 from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.holonomic import SMALL
 from geonh.mechanics.system import System
 
 FEW = 3
@@ -64,7 +66,16 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 
 
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
-    """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
+    """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x); nan if nonlinear constraints have none near w."""
+    if system.is_nonlinear:
+
+        def left(kappa: Array) -> Array:
+            return system.constraint_residual(x, w + N.lifts.T @ kappa)
+
+        kappa, converged = Newton().solve(
+            left, jnp.zeros(len(N.forms)), SMALL * jnp.sqrt(w @ w), SMALL * jnp.sqrt(w @ w)
+        )
+        return jnp.where(converged, w + N.lifts.T @ kappa, jnp.nan)
     mu, right = _constraint(system, x)
     return w + N.lifts.T @ _solve_near_identity(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
 

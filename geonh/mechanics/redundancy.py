@@ -188,7 +188,7 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
     UserWarning
         If rows depend on others, naming them, unless the system was constructed with its ``rank``.
     """
-    if not _may_depend(system, rows):
+    if system.is_nonlinear or not _may_depend(system, rows):
         return system
     place = computed(_place, system, (g, np.float64(t)))
     if system.rank is not None and np.abs(place.phi).max(initial=0.0) > ON_BOTH:
@@ -226,7 +226,7 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
 
 def _has_many_rows(system: Any) -> bool:
     """True if the system has two rows or more, of φ and of forms."""
-    if not system.is_constrained or _is_framed(system):
+    if not system.is_constrained or system.is_nonlinear or _is_framed(system):
         return False
     with float64():
         rows = jax.eval_shape(lambda: system.annihilator(system.at(system.group.identity(), 0.0)))
@@ -234,7 +234,7 @@ def _has_many_rows(system: Any) -> bool:
 
 
 def _is_framed(system: Any) -> bool:
-    return system.distribution is not None and system.distribution.forms is None
+    return system.distribution is not None and not system.is_nonlinear and system.distribution.forms is None
 
 
 def _may_depend(system: Any, rows: np.ndarray) -> bool:

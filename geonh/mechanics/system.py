@@ -19,6 +19,7 @@ from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, check_arguments, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
+from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
@@ -49,7 +50,7 @@ class System(ConstrainedSystem):
         ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``potential``. If it is quadratic in ξ (its traced
         Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term. Beside it ``metric`` is its
         Hessian in ξ, where that is cheaper to write than to differentiate; ``check`` compares them.
-    distribution : Distribution or AffineDistribution, optional
+    distribution : Distribution, AffineDistribution or VelocityConstraints, optional
         Velocity constraints; none when left out.
     holonomic : callable, optional
         Position constraints φ(x) or φ(x, parameters) → shape=[k], with φ = 0 on the admissible set. The rows of
@@ -155,7 +156,8 @@ class System(ConstrainedSystem):
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
                 "write Distribution(forms=...)"
             )
-        if holonomic is not None and distribution is not None and distribution.forms is None:
+        framed = distribution is not None and distribution.frame is not None
+        if holonomic is not None and framed:
             raise TypeError(
                 "holonomic= goes with a distribution given by forms=, not by frame=: its rows join the forms, and a "
                 "frame would have to be tangent to φ = 0 as well; write Distribution(forms)"
@@ -221,6 +223,27 @@ class System(ConstrainedSystem):
             ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
+
+    def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
+        """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
+
+        Parameters
+        ----------
+        path : path, optional
+            Output file, a name that ends in ``.html``.
+        methods : Integrator, str, or sequence of these, optional
+            Methods to choose from.
+        **options : keyword arguments
+            ``xi0``, ``g0``, ``dt``, ``controls``, ``n_steps``.
+
+        Returns
+        -------
+        Page
+            Jupyter displays it.
+        """
+        from geonh.export import play  # which stands above
+
+        return play(self, path, methods, **options)
 
     def _declared_rank(self, rank: Any) -> Rank | None:
         if rank is None:
@@ -315,7 +338,7 @@ class System(ConstrainedSystem):
             raise ValueError(f"rank= says that constraints are redundant: {UNDETERMINED}")
         forces = self.multiplier_forces
         with float64():
-            lam = jax.eval_shape(self.right_hand_side, x)
+            lam = jax.eval_shape(self.constraint_residual, x, xi)
             t, at = jax.ShapeDtypeStruct((), np.float64), x.x if isinstance(x, Moment) else x
 
             def value(lam: Any, t: Any, at: Any, xi: Any) -> Any:
@@ -350,7 +373,7 @@ class System(ConstrainedSystem):
                 setattr(self, owner, careful_field(getattr(self, owner), lambda metric: metric.field.function))
             elif name in ("potential", "holonomic"):
                 setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
-            else:
+            else:  # a field of the distribution
                 self.distribution = careful_field(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
@@ -374,6 +397,9 @@ class System(ConstrainedSystem):
     def _check_distribution(self, expect: Callable, x: Any, n: int, k: int) -> None:
         D = self.distribution
         assert D is not None
+        if isinstance(D, VelocityConstraints):
+            self._check_velocity_constraints(D, expect, x, n, k)
+            return
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
         independent = m if self.rank is None else self.rank.forms
@@ -390,6 +416,17 @@ class System(ConstrainedSystem):
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
             expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
+
+    def _check_velocity_constraints(self, D: VelocityConstraints, expect: Callable, x: Any, n: int, k: int) -> None:
+        v = jax.ShapeDtypeStruct((n,), np.float64)
+        if self.rank is not None:
+            raise ValueError("rank= is for linear and affine constraints; leave redundant ones of velocity= out")
+        m = expect("velocity", lambda x, xi: D.residual(xi, x, self.parameters), (x, v), (None,))[0]
+        if m + k >= n or m == 0:
+            beside = f" beside {k} holonomic constraint(s)" if k else ""
+            raise ValueError(
+                f"velocity has {m} entries{beside} on a group of dimension {n}; leave at least one to move"
+            )
 
     def _check_rank(self, name: str, independent: int, given: int) -> None:
         if independent > given:

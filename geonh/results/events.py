@@ -171,7 +171,8 @@ class Crossings(NamedTuple):
     def none_of(cls, events: Iterable[Event], system: System, g: Point, t: float) -> Crossings:
         """Empty record for events along the motions of a system through a point."""
         with float64():
-            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), g).shape[0]
+            still = jnp.zeros(system.group.dim)
+            m = jax.eval_shape(lambda g: system.constraint_residual(system.at(g, t), still), g).shape[0]
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(g))
         return cls.none([event.name for event in events], size, system.group.dim, m)
 
