@@ -138,7 +138,7 @@ class _Inspection:
     def _test(self, eqn: Any, given: list) -> None:
         """Raise for a constant index out of range, and for single precision."""
         for atom in (*eqn.invars, *eqn.outvars):
-            dtype = getattr(atom.aval, "dtype", None)
+            dtype: Any = getattr(atom.aval, "dtype", None)
             if is_rounded(dtype):
                 raise _InspectionError(
                     TypeError,

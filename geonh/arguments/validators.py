@@ -267,7 +267,7 @@ def is_rounded(dtype: Any) -> bool:
 
 
 def refuse_single(value: Any, name: str) -> None:
-    dtype = getattr(value, "dtype", None)
+    dtype: Any = getattr(value, "dtype", None)
     if is_rounded(dtype):
         raise TypeError(
             f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "

@@ -11,13 +11,13 @@ from typing import Any
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import one_of, shortly
 from geonh.engine import Target
-from geonh.export import c
+from geonh.export import c, javascript
 from geonh.export.model import Model
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.systems import catalogue
 
-TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {"c": c.write}
+TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {"c": c.write, "wasm": javascript.write}
 """Writers of files, by the name of the target."""
 
 
@@ -70,7 +70,8 @@ def build(
     path : path
         Folder for the files, made where there is none. Its last part, an identifier, is the prefix of all names.
     target : str
-        "c": an object file with its header, and an example in C and in C++.
+        "c": an object file with its header, and an example in C and in C++. "wasm": a WebAssembly module with a
+        JavaScript class of a run.
     triple, cpu, features : str
         Machine, as LLVM names it, such as "aarch64-unknown-linux-gnu", or "thumbv7em-none-eabihf" with "cortex-m7";
         this machine when left out. Only for "c".
