@@ -311,7 +311,7 @@ with jax.enable_x64(True):
 
 
 @pytest.mark.parametrize(
-    ("potential", "change", "found"),
+    ("potential", "change", "result"),
     [
         (lambda x: helper(x), lambda patch: patch.setitem(globals(), "helper", another), (2.0, 4.0)),
         (lambda x: helper(x), lambda patch: patch.setitem(helper.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
