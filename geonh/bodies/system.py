@@ -170,6 +170,9 @@ def tree(
     touching = resolved(contacts, plan)
     owners = numbers(plan.links)
     for contact in touching:
+        twice = [f"{contact.name}.{key}" for key in contact.sizes if key in owners.get(contact.name, ())]
+        if not set(twice).isdisjoint(varied):
+            raise ValueError(f"varied: {twice} are of a link and of a contact: give the contact its own name=")
         owners.setdefault(contact.name, {}).update({key: getattr(contact, key) for key in contact.sizes})
     refuse_unknown(varied, owners)
     named = {key: owners[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
