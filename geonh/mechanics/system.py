@@ -224,6 +224,27 @@ class System(ConstrainedSystem):
         """
         return check_system(self, **options)
 
+    def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
+        """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
+
+        Parameters
+        ----------
+        path : path, optional
+            Output file, a name that ends in ``.html``.
+        methods : Integrator, str, or sequence of these, optional
+            Methods to choose from.
+        **options : keyword arguments
+            ``xi0``, ``g0``, ``dt``, ``controls``, ``n_steps``.
+
+        Returns
+        -------
+        Page
+            Jupyter displays it.
+        """
+        from geonh.export import play  # which stands above
+
+        return play(self, path, methods, **options)
+
     def _declared_rank(self, rank: Any) -> Rank | None:
         if rank is None:
             return None

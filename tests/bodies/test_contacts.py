@@ -127,7 +127,7 @@ def test_rows_of_a_turned_wheel_are_those_of_its_own_frame():
         ([Wheel("none", 0.1)], "no link 'none'"),
         ([Wheel("base", 0.1)], "wheel 'base' needs axis="),
         ([Wheel("left", 0.1), Wheel("left", 0.1)], "names of their own"),
-        (["left"], "must be Wheel or Blade"),
+        (["left"], "contacts must be a list of Wheel or Blade or Rolling"),
     ],
 )
 def test_contacts_are_judged(contacts, words):
@@ -147,7 +147,7 @@ def test_starts_are_judged():
 
 
 def test_a_number_of_a_link_and_of_a_contact_of_that_name_is_refused():
-    """ "left.centre" would be the centre of mass of the link and the centre of its wheel."""
+    """The number "left.centre" would be the centre of mass of the link and the centre of its wheel."""
     with pytest.raises(ValueError, match=r"left\.centre.*its own name="):
         cart(varied=["left.centre"])
     cart(varied=["left.radius", "left.mass"])
