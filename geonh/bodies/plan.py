@@ -225,8 +225,8 @@ class Numbers:
         Raises
         ------
         TypeError, ValueError
-            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives another shape, or the name
-            of a parameter twice.
+            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives
+            another shape, or the name of a parameter twice.
         """
         known, shared = _numbers_of(owners)
         for name in varied:
