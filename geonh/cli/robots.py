@@ -35,8 +35,8 @@ def robot_entry(word: str) -> Entry:
 
     def build(root: str = "", **wheels: Any) -> System:
         try:
-            given = {"root": root} if root else {}
-            return bodies.from_file(path, wheels={k: float(v) for k, v in wheels.items() if v is not None}, **given)
+            radii = {link: float(radius) for link, radius in wheels.items() if radius is not None}
+            return bodies.from_file(path, root=root or None, wheels=radii)
         except (ValueError, TypeError) as error:
             refuse(message_of(error))
 
