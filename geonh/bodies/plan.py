@@ -178,7 +178,7 @@ def ordered(
         path: list[Link] = []
         while link.name not in placed:
             if link in path:
-                cycle = " → ".join(part.name for part in [*path[path.index(link) :], link])
+                cycle = " → ".join(repr(part.name) for part in [*path[path.index(link) :], link])
                 raise ValueError(f"links carry one another in a cycle: {cycle}")
             path.append(link)
             if not link.parent:
