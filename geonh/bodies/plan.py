@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -178,7 +178,7 @@ def ordered(
         path: list[Link] = []
         while link.name not in placed:
             if link in path:
-                cycle = " → ".join(part.name for part in [*path[path.index(link) :], link])
+                cycle = " → ".join(repr(part.name) for part in [*path[path.index(link) :], link])
                 raise ValueError(f"links carry one another in a cycle: {cycle}")
             path.append(link)
             if not link.parent:
@@ -225,15 +225,10 @@ class Numbers:
         Raises
         ------
         TypeError, ValueError
-            For the name of a parameter that is not ``owner.number``, a function that gives another shape, or the name
-            of a parameter twice.
+            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives
+            another shape, or the name of a parameter twice.
         """
-        known: dict[str, dict[str, Any]] = {}
-        shared = set()
-        for owner, number, value in _numbers_of(owners):
-            if number in known.setdefault(owner, {}):
-                shared.add(f"{owner}.{number}")
-            known[owner][number] = value
+        known, shared = _numbers_of(owners)
         for name in varied:
             owner, _, number = name.rpartition(".")
             if owner not in known:
@@ -241,7 +236,10 @@ class Numbers:
             if number not in known[owner]:
                 raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(known[owner])}")
             if name in shared:
-                raise ValueError(f"varied: {name!r} is a number of two parts of that name; give one another name=")
+                raise ValueError(
+                    f"varied: {name!r} is a number of two, of a link or joint and of a contact, loop or spring of that "
+                    "name: give the latter a name of its own, name="
+                )
         given = {key: known[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
         if not isinstance(varied, Mapping):
             own = {key: as_float64(value, key) for key, value in given.items()}
@@ -272,14 +270,20 @@ class Numbers:
         return found
 
 
-def _numbers_of(owners: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
-    """Numbers that may be parameters: name of their owner, their own, and value."""
+def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Numbers that may be parameters, by the name of their owner, and those "owner.number" that two owners have."""
+    found: dict[str, dict[str, Any]] = {}
+    shared = set()
     for owner in owners:
-        for number in SIZES if isinstance(owner, Link) else getattr(owner, "sizes", ()):
-            yield owner.name, number, getattr(owner, number)
-        if isinstance(owner, Link):
-            for number in JOINT_SIZES:
-                yield owner.joint.name, number, getattr(owner.joint, number)
+        of_link = isinstance(owner, Link)
+        for part, sizes in (
+            (owner, SIZES if of_link else getattr(owner, "sizes", ())),
+            *([(owner.joint, JOINT_SIZES)] if of_link else []),
+        ):
+            numbers = found.setdefault(part.name, {})
+            shared |= {f"{part.name}.{name}" for name in sizes if name in numbers}
+            numbers.update({name: getattr(part, name) for name in sizes})
+    return found, shared
 
 
 def _refuse_twice(names: Sequence[str], what: str) -> None:

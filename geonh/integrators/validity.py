@@ -67,6 +67,8 @@ class Result(IntEnum):
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     PAINLEVE : 13
         Forces that depend on the multipliers leave no motion, or two.
+    GAINS : 14
+        The step is too long for the gains of a feedback integrator.
     """
 
     SUCCESS = 0
@@ -83,6 +85,7 @@ class Result(IntEnum):
     STEP = 11
     END = 12
     PAINLEVE = 13
+    GAINS = 14
 
     @property
     def failed(self) -> bool:
@@ -129,6 +132,10 @@ class Result(IntEnum):
             Result.PAINLEVE: (
                 "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
                 "for these are singular, or past a singularity"
+            ),
+            Result.GAINS: (
+                "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
+                "with the derivatives of energy and constraint; lower dt, or the gains"
             ),
         }[self]
 
