@@ -147,6 +147,11 @@ class RootLocus:
         -------
         matplotlib.figure.Figure
             ``figure.savefig(path)`` writes it; no display is needed.
+
+        Raises
+        ------
+        TypeError
+            If ``label`` is no text.
         """
         from geonh.plotting.figures import empty_figure
 

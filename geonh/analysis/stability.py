@@ -45,7 +45,13 @@ class StabilityMap:
 
     @judged
     def stable(self, tol: float = 0.0) -> np.ndarray:
-        """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
+        """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``tol`` is not a number.
+        """
         return self.growth <= tol
 
     def plot(self, labels: tuple[str, str] | None = None) -> Figure:
@@ -59,6 +65,11 @@ class StabilityMap:
         Returns
         -------
         matplotlib.figure.Figure
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``labels`` are not two names.
         """
         from geonh.plotting.figures import empty_figure
 

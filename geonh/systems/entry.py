@@ -148,7 +148,13 @@ class Catalogue(dict[str, Entry]):
 
     @judged
     def name_of(self, system: System) -> str:
-        """Name of the entry that built a system, or ""."""
+        """Name of the entry that built a system, or "".
+
+        Raises
+        ------
+        TypeError
+            If ``system`` is no System.
+        """
         return next((entry.name for entry in self.values() if entry.describes(system)), "")
 
     def _repr_html_(self) -> str:
