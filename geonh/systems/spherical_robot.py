@@ -93,6 +93,8 @@ def spherical_robot(
 
     Raises
     ------
+    TypeError
+        If a parameter is not a number.
     ValueError
         If a rotor's moment is not less than that of the ball with it.
     """
