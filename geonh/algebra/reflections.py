@@ -280,7 +280,9 @@ def _times(
         for i, number in enumerate(numbers):
             for p, (at, width) in enumerate(pieces):
                 x, c = rows.load(matrix(i, at_of(at)), width), rows.all(number, width)
-                sums[p : p + 1] = [rows.apply("fmul", width, c, x) if not i else rows.multiply_add(width, c, x, sums[p])]
+                sums[p : p + 1] = [
+                    rows.apply("fmul", width, c, x) if not i else rows.multiply_add(width, c, x, sums[p])
+                ]
         for (at, width), total in zip(pieces, sums, strict=True):
             rows.store(total, out(at_of(at)), width)
 

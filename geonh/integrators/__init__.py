@@ -2,10 +2,11 @@
 
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.integrators.adaptive import Adaptive
+from geonh.integrators.adjoint import Adjoint
 from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.clock import Clock
-from geonh.integrators.composition import Adjoint, Composition, compose
+from geonh.integrators.composition import Composition, compose
 from geonh.integrators.discrete_gradient import DiscreteGradient
 from geonh.integrators.discretisation import (
     DiscreteLagrangian,

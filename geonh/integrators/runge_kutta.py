@@ -154,14 +154,13 @@ class RKMK(RetractingIntegrator):
         error = clock.dt * DORMAND_PRINCE_ERROR
         return made, jnp.concatenate([weighted(error, [s[i] for s in slopes], system.group.dim) for i in (0, 1)])
 
-    def _step(
-        self, system: System, clock: Clock, state: State, a: np.ndarray
-    ) -> tuple[Outcome, list[Slopes]]:
+    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Slopes]]:
         """Step, and the slopes at the stages in the rows of a."""
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
-        N, w = normals(system, x), system.velocity(x, state.p_minus)
+        w = system.velocity(x, state.p_minus)
+        N = normals(system.linear_at(w), x)
 
         def slopes_at(c: ArrayLike, sigma: Array | None, change: Array) -> Slopes:
             """Slopes at the stage with this σ, None at the first, where it is zero."""
@@ -194,7 +193,8 @@ class CommutatorFree(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group, h, end = system.group, clock.dt, clock.time(state.k + 1)
         x = system.at(state.g, clock.time(state.k))
-        N, w = normals(system, x), system.velocity(x, state.p_minus)
+        w = system.velocity(x, state.p_minus)
+        N = normals(system.linear_at(w), x)
 
         def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
@@ -252,6 +252,8 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages,
             symmetric=True,
+            multiplier_forces=True,
+            nonlinear=True,
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
@@ -271,9 +273,10 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             delta, sigma, xis = self._chart(system, h, K)
             half = tau(group, delta)
             centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
-            forms = system.annihilator(centre)
+            linear = system.linear_at(delta * (2 / h))
+            forms = linear.annihilator(centre)
             few = not has_small_null_space(*forms.shape)
-            N, residual_lifts = self._normals(system, centre, forms) if few else (None, None)
+            N, residual_lifts = self._normals(linear, centre, forms) if few else (None, None)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
                 """Acceleration ξ̇, and the residual of ξ in D, along its normals at c where forms are few."""
@@ -304,7 +307,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         delta, _, xis = self._chart(system, clock.dt, K)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
         g = g if shift is None else group.compose(g, tau(group, shift))
-        N = normals(system, system.act(system.at(g, t), half, clock.dt / 2))
+        N = normals(system.linear_at(delta * (2 / clock.dt)), system.act(system.at(g, t), half, clock.dt / 2))
         g = group.compose(group.compose(g, half), half)
         g = g if shift is None else group.compose(g, tau(group, shift))
         y = system.at(g, clock.time(state.k + 1))
@@ -347,4 +350,4 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
 def explicit(order: int, reference: str) -> Guarantees:
     """Guarantees of an explicit method in quasi-velocities."""
-    return Guarantees(order=order, implicit=False, reference=reference)
+    return Guarantees(order=order, implicit=False, multiplier_forces=True, nonlinear=True, reference=reference)

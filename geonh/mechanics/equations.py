@@ -2,7 +2,7 @@ r"""The continuous equations on M × g, solved for the acceleration and the mult
 
 With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint along ẋ = ρ_x ξ,
 
-    H ξ̇ − μᵀλ = ad*_ξ p + ρ_x*∂ℓ/∂x + f − (D_x p)ρ_x ξ
+    H ξ̇ − (μᵀ + C)λ = ad*_ξ p + ρ_x*∂ℓ/∂x + f − (D_x p)ρ_x ξ
     μ ξ̇       = D_x(b − μξ) ρ_x ξ
 """
 
@@ -19,14 +19,15 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
-from geonh.mechanics.lagrangian import MANY, LagrangianSystem
+from geonh.mechanics.constraints import ConstrainedSystem
+from geonh.mechanics.lagrangian import MANY
 from geonh.mechanics.redundancy import spread, with_known_rank
 
 
 @judged
 @in_float64
-def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
+def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
+    """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + (μᵀ + C)λ, μξ = b.
 
     Parameters
     ----------
@@ -60,29 +61,29 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
         if system.rank is None:
-            found, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
+            result, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
             known = with_known_rank(system, t, g, rows, "at g")
             if known is system:
-                return found
+                return result
             system = known
     return call_in_numpy(_accelerations, (system, t, g, xi, u), {})
 
 
-def _with_rows(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
+def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
     """``_accelerations``, and the rows of the constraints."""
-    return _accelerations(system, t, g, xi, u), system.annihilator(system.at(g, t))
+    return _accelerations(system, t, g, xi, u), system.linear_at(xi).annihilator(system.at(g, t))
 
 
-def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
+def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
     x = system.at(g, t)
     rate, lam = accelerations_at(system, t, x, xi, u)
     return rate, spread(system, x, system.mass_matrix(x, xi), lam)
 
 
 @traced_once
-def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
+def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
-    system = system.holding(x)
+    system = system.holding(x).linear_at(xi)
     velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (
@@ -93,20 +94,23 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
     )
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    rate, lam = system.constrained(H, mu, force, -turning)
+    columns = system.multiplier_columns(t, x, xi)
+    rate, lam = system.constrained(H, mu, force, -turning, columns)
     if system.group.dim < MANY or not system.is_quadratic:
         return rate, lam
     # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long.
     v, held = lax.stop_gradient(rate), lax.stop_gradient(lam)
     missing = force - (system.momentum(x, v) - system.momentum_at_rest(x)) + system.reaction(x, held)
     gap = -turning - system.constraint_residual(x, v) - system.right_hand_side(x)
-    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap)
+    if columns is not None:
+        missing, columns = missing + columns @ held, lax.stop_gradient(columns)
+    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap, columns)
     return differentiated_as(rate, v + change[0]), differentiated_as(lam, held + change[1])
 
 
 @judged
 @in_float64
-def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
+def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """Multipliers λ of the constraint force μᵀλ in the continuous equations.
 
     Parameters

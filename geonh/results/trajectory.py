@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -28,6 +28,7 @@ from geonh.integrators.node import State
 from geonh.integrators.registry import methods
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.multiplier_forces import determinant
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -134,6 +135,9 @@ class Trajectory(Record):
                 no_number = not np.isfinite(residual)
                 message += f" (residual of the implicit step {residual:.2g})"
             reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if self.status is Result.PAINLEVE and self.system is not None and self.state is not None:
+            here = float(computed(_determinant, self.system, (self.t[-1], self.state.g, self.state.p_minus)))
+            message += f" (their determinant, 1 without these forces, is {here:.3g} at the last node)"
         if reasons:
             return f"before it {', and '.join(reasons)}"
         if no_number:
@@ -215,7 +219,7 @@ class Trajectory(Record):
         ValueError
             For times outside the span, or a trajectory from a file without its system.
         """
-        times = np.atleast_1d(as_float64(times, "times"))
+        times = np.atleast_1d(as_constant(times, "times", None))
         if times.ndim > 1:
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         refuse_outside(times, "times", self.t[0], self.t[-1])
@@ -335,6 +339,12 @@ class Trajectory(Record):
         from geonh.viewer import view
 
         return view(self, *others, **options)
+
+
+def _determinant(system: System, node: tuple) -> Any:
+    t, g, p = node
+    x = system.at(g, t)
+    return determinant(system, t, x, system.velocity(x, p))
 
 
 def steps_of(trajectory: Record, unit: str = "s") -> str:

@@ -246,13 +246,17 @@ class Rows:
         """Sum of the entries of a vector, whose halves are added until one is left."""
         while width > 1:
             half = width // 2
-            parts = [
-                self.new(
-                    f"shufflevector {self.type(width)} {x}, {self.type(width)} poison, "
-                    f"<{half} x i32> <{', '.join(f'i32 {i}' for i in range(first, first + half))}>"
-                )
-                for first in (0, half)
-            ] if half > 1 else [self.new(f"extractelement {self.type(width)} {x}, i64 {i}") for i in (0, 1)]
+            parts = (
+                [
+                    self.new(
+                        f"shufflevector {self.type(width)} {x}, {self.type(width)} poison, "
+                        f"<{half} x i32> <{', '.join(f'i32 {i}' for i in range(first, first + half))}>"
+                    )
+                    for first in (0, half)
+                ]
+                if half > 1
+                else [self.new(f"extractelement {self.type(width)} {x}, i64 {i}") for i in (0, 1)]
+            )
             x, width = self.apply("fadd", half, *parts), half
         return x
 
