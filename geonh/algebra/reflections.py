@@ -1,7 +1,7 @@
 """Null space of the rows of a matrix in memory, by Householder's reflections, and solutions in it.
 
-μ = LQᵀ with L lower triangular; Q = H₀H₁… of reflections Hₖ = 1 − βₖvₖvₖᵀ, vₖ zero before entry k. All arrays are padded
-with zeros to whole vectors, with lanes too, so that a member in a lane has the bits of its single run.
+μ = LQᵀ with L lower triangular; Q = H₀H₁… of reflections Hₖ = 1 − βₖvₖvₖᵀ, vₖ zero before entry k. All arrays are
+padded with zeros to whole vectors, with lanes too, so that a member in a lane has the bits of its single run.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import NamedTuple, TypeAlias
 from geonh.algebra import in_memory
 from geonh.engine.lowering import WIDTH, Emitter, Entry, Memory, Rows, called
 
-
 Piece: TypeAlias = tuple[Entry, int]
 """First entry and length of a part of a row."""
 
 
 class Factors(NamedTuple):
-    """v, shape=[m, n]; β and 1/Lₖₖ, shape=[m]; rows with those of L before the diagonal and of Lᵀ after it, shape=[m, m],
-    with other numbers in place of zeros; all padded.
+    """v, shape=[m, n]; β and 1/Lₖₖ, shape=[m]; rows with those of L before the diagonal, and of Lᵀ after it, of
+    shape=[m, m], with other numbers in place of zeros; all padded.
     """
 
     vectors: Memory
