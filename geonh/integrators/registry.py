@@ -84,6 +84,9 @@ _ALL = {
         lambda retraction="auto": RKMK(5, retraction), "Runge–Kutta–Munthe-Kaas with an embedded error estimate"
     ),
     "rkmk6": Method(lambda retraction="auto": RKMK(6, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
+    "rkmk8": Method(
+        lambda retraction="auto": RKMK(8, retraction), "Runge–Kutta–Munthe-Kaas with an embedded error estimate"
+    ),
     "commutator-free4": Method(CommutatorFree, "commutator-free Lie group method in quasi-velocities"),
     "discrete-gradient": Method(
         lambda retraction="auto": DiscreteGradient("gonzalez", retraction), "energy-preserving, Gonzalez"
