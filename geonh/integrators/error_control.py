@@ -31,12 +31,12 @@ SHARE = 0.1
 """Share of the tolerance that the error of one step may have."""
 SAFETY = 0.9
 """Factor of the step lengths that the error estimate allows."""
-LEAST_FACTOR, LARGEST_FACTOR = 0.2, 5.0
+LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
 """Bounds of the ratio of consecutive steps."""
 VANISHING = 1e-14
 """Step length, relative to the time and to the step before, at which a run ends."""
 SMALLEST_ERROR = 1e-4
-"""Error relative to the tolerance below which it does not lengthen the next step further."""
+"""Least error of a step, relative to the tolerance, in the choice of the second next step."""
 
 
 class Found(NamedTuple):
@@ -96,11 +96,11 @@ class ErrorControlled(VariableSteps):
     def accepted(self, state: State, found: Found, made: Outcome) -> Outcome:
         """Outcome of the length that was found, with the next one to try."""
         pace, q = state.memory, self.method.guarantees.embedded + 1
-        size = jnp.maximum(found.ratio, SMALLEST_ERROR)
+        size = jnp.maximum(found.ratio, np.finfo(float).tiny)
         factor = SAFETY * size ** (-0.7 / q) * pace.weight ** (0.4 / q)
         factor = jnp.clip(factor, LEAST_FACTOR, jnp.where(found.tries > 1, 1.0, LARGEST_FACTOR))
         following = jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step)
-        memory = Pace(pace.t + found.h, following, size, pace.constants, made.memory)
+        memory = Pace(pace.t + found.h, following, jnp.maximum(size, SMALLEST_ERROR), pace.constants, made.memory)
         status = jnp.where(found.ratio <= 1.0, made.status, Result.STEP.value)
         return made._replace(memory=memory, warm=rescaled(made.warm, 1 / found.h), status=status)
 

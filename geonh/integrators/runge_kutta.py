@@ -66,6 +66,7 @@ from geonh.integrators.tableaux import (
     GAUSS,
     RK4,
     estimated,
+    stages,
     weighted,
 )
 from geonh.mechanics.equations import accelerations_at
@@ -76,6 +77,8 @@ from geonh.mechanics.system import System
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
+FEW_STAGES, FEW_VELOCITIES = 7, 5
+"""Numbers of stages and of velocities beyond which the stages are in a loop, so that the program is shorter."""
 TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6, 8: DORMAND_PRINCE_8}
 
 
@@ -128,29 +131,26 @@ class RKMK(RetractingIntegrator):
         """Step, and the difference of the embedded solution from it, in σ and in ξ: shape=[2n]."""
         embedded, n = EMBEDDED[self.stages_order], system.group.dim
         made, slopes = self._step(system, clock, state, embedded.a)
-        return made, jnp.concatenate([estimated(embedded, [s[i] for s in slopes], n, clock.dt) for i in (0, 1)])
+        return made, jnp.concatenate([estimated(embedded, [s[i : i + n] for s in slopes], n, clock.dt) for i in (0, n)])
 
-    def _step(
-        self, system: System, clock: Clock, state: State, a: np.ndarray
-    ) -> tuple[Outcome, list[tuple[Array, Array]]]:
-        """Step, and the slopes (σ̇, ẇ) at the stages in the rows of a."""
+    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Array]]:
+        """Step, and the slopes (σ̇, ẇ, ξ) at the stages in the rows of a, shape=[3n] each."""
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         N, w = normals(system, x), system.velocity(x, state.p_minus)
-        slopes: list[tuple[Array, Array]] = []
-        turned = jnp.zeros(n)
-        for i in range(len(a)):
-            sigma = weighted(a[i], [s for s, _ in slopes], n, h)
-            c = float(np.sum(a[i]))
-            stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
-            xi, rate = rates(system, t, stage, w + weighted(a[i], [r for _, r in slopes], n, h), N, clock.between(t))
-            slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
-            turned = turned + h * b[i] * xi if i < len(b) else turned
-        sigma = weighted(b, [s for s, _ in slopes], n, h)
+
+        def slope(c: Any, change: Array) -> Array:
+            sigma, begins = change[:n], isinstance(c, float) and c == 0
+            stage, t = x if begins else system.act(x, tau(group, sigma), c * h), clock.time(state.k + c)
+            xi, rate = rates(system, t, stage, w + change[n : 2 * n], N, clock.between(t))
+            return jnp.concatenate([xi if begins else tau.dtau_inv(group, -sigma) @ xi, rate, xi])
+
+        slopes = stages(slope, a, 3 * n, h, loop=len(a) > FEW_STAGES and n > FEW_VELOCITIES)
+        sigma, change, turned = jnp.split(weighted(b, slopes, 3 * n, h), 3)
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
-        xi = restored(system, y, w + weighted(b, [r for _, r in slopes], n, h), N)
+        xi = restored(system, y, w + change, N)
         return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), slopes
 
 

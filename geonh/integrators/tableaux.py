@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 _S5, _S15 = 5.0**0.5, 15.0**0.5
 
@@ -199,9 +199,8 @@ EMBEDDED = {
     ),
     8: Embedded(7, DORMAND_PRINCE_8[0], _DORMAND_PRINCE_8_ERRORS),
 }
-"""Error estimates, by the order of the method: Dormand and Prince, with a seventh stage at the end of the step; and that of
-Hairer, by embedded methods of the orders 5 and 3.
-"""
+"""Error estimates by the order of the method: of Dormand and Prince, with a seventh stage at the end of the step; of
+Hairer, by embedded methods of the orders 5 and 3."""
 
 EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -230,12 +229,30 @@ def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
 
 
+def stages(
+    slope: Callable[[Any, Array], Array], a: np.ndarray, size: int, h: Array, *, loop: bool = False
+) -> list[Array]:
+    """Slopes kᵢ = slope(cᵢ, hΣaᵢⱼkⱼ), shape=[size], at the stages in the rows of a; c in units of the step.
+
+    In a loop the program is as short as that of two stages.
+    """
+    slopes = [slope(0.0, jnp.zeros(size))]
+    if not loop:
+        for row in a[1:]:
+            slopes.append(slope(float(np.sum(row)), weighted(row, slopes, size, h)))
+        return slopes
+    square, c = jnp.asarray(np.pad(a, [(0, 0), (0, len(a) - a.shape[1])])), jnp.asarray(a.sum(axis=1))
+
+    def following(i: Array, known: Array) -> Array:
+        return known.at[i].set(slope(c[i], h * square[i] @ known))
+
+    return list(lax.fori_loop(1, len(a), following, jnp.zeros((len(a), size)).at[0].set(slopes[0])))
+
+
 def explicit_step(
     slope: Callable[[float, Array], Array], tableau: tuple[np.ndarray, np.ndarray], h: Array, start: Array
 ) -> Array:
     """Explicit Runge–Kutta step y + hΣbᵢkᵢ, kᵢ = slope(cᵢ, y + hΣaᵢⱼkⱼ), in a vector space; c in units of the step."""
     a, b = tableau
-    slopes: list[Array] = []
-    for i in range(len(b)):
-        slopes.append(slope(float(np.sum(a[i])), start + weighted(a[i], slopes, start.size, h)))
+    slopes = stages(lambda c, change: slope(c, start + change), a, start.size, h)
     return start + weighted(b, slopes, start.size, h)
