@@ -103,7 +103,7 @@ def _advice(name: str, names: list[str]) -> str:
 
 RUNS = {
     "h step stepsize step_size timestep time_step delta_t first_step": "dt",
-    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "max_step": "it is an option of the method, Adaptive(RKMK(8), tolerance, max_step=…)",
     "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",

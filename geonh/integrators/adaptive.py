@@ -22,8 +22,8 @@ def Adaptive(
     Parameters
     ----------
     method : Integrator
-        Method that makes the steps, whose ``guarantees.steps`` is "controlled", as of ``RKMK(5)``, or "reversible", as
-        of ``Gauss(2)``.
+        Method that makes the steps, whose ``guarantees.steps`` is "controlled", as of ``RKMK(8)`` and ``RKMK(5)``, or
+        "reversible", as of ``Gauss(2)``.
     tolerance : float
         Size of errors, of g in the units of its logarithm, of ξ relative to 1 + |ξ|: controlled, ten times the largest
         error of a step; reversible, the sum of the errors of all steps, estimated at the start.
@@ -40,7 +40,7 @@ def Adaptive(
     Examples
     --------
     >>> import geonh as gn
-    >>> method = gn.Adaptive(gn.RKMK(5), 1e-8)
+    >>> method = gn.Adaptive(gn.RKMK(8), 1e-8)
     >>> traj = gn.solve(gn.systems.suslov(), method, xi0=[0.0, 1.0, 0.0], t_end=20.0)
 
     Raises
@@ -57,12 +57,12 @@ def Adaptive(
     if kind == "fixed":
         raise ValueError(
             f"{type(method).__name__} has steps of one length: it has no embedded error estimate, and is not symmetric "
-            "with a velocity as its node; take RKMK(5) or Gauss(2)"
+            "with a velocity as its node; take RKMK(8) or Gauss(2)"
         )
     if kind == "controlled":
         if monitor is not None:
-            raise ValueError("monitor is for reversible steps, as of Gauss(2): those of RKMK(5) follow its error")
+            raise ValueError("monitor is for reversible steps, as of Gauss(2): those of RKMK follow its error")
         return ErrorControlled(method, tolerance, max_step=np.inf if max_step is None else max_step)
     if max_step is not None:
-        raise ValueError("max_step is for controlled steps, as of RKMK(5): a bound would not be reversible")
+        raise ValueError("max_step is for controlled steps, as of RKMK(8): a bound would not be reversible")
     return ReversibleSteps(method, tolerance, monitor=monitor)

@@ -35,6 +35,8 @@ LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
 """Bounds of the ratio of consecutive steps."""
 VANISHING = 1e-14
 """Step length, relative to the time and to the step before, at which a run ends."""
+FIRST_CHANGE = 0.01
+"""Largest change of a coordinate of the group in the first step."""
 SMALLEST_ERROR = 1e-4
 """Least error of a step, relative to the tolerance, in the choice of the second next step."""
 
@@ -50,12 +52,12 @@ class Found(NamedTuple):
 class ErrorControlled(VariableSteps):
     """Steps of variable length with a controlled error; made by ``Adaptive(method, tolerance)``.
 
-    The first step is at most dt.
+    The first step is at most dt, and changes no coordinate of the group by more than ``FIRST_CHANGE``.
 
     Parameters
     ----------
     method : Integrator
-        Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``.
+        Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``, ``RKMK(8)``.
     tolerance : float
         Ten times the largest error of a step: of g in the units of its logarithm, of ξ relative to 1 + |ξ|.
     max_step : float
@@ -84,7 +86,8 @@ class ErrorControlled(VariableSteps):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made = self.method.init(system, clock, g0, xi0)
-        h = jnp.sign(clock.dt) * jnp.minimum(jnp.abs(clock.dt), self.max_step)
+        fastest = jnp.max(jnp.abs(xi0), initial=np.finfo(float).tiny)
+        h = jnp.minimum(jnp.minimum(jnp.abs(clock.dt), FIRST_CHANGE / fastest), self.max_step) * jnp.sign(clock.dt)
         return made._replace(memory=Pace(clock.time(0), h, jnp.ones(()), jnp.zeros(0), made.memory))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:

@@ -147,7 +147,7 @@ def stepping_method(method: Integrator | str | None, tolerance: Any, controls: A
     if tolerance is None:
         return chosen_method(method, controls)
     if method is None:
-        return Default(Adaptive(RKMK(5), tolerance), "the default for a tolerance")
+        return Default(Adaptive(RKMK(8), tolerance), "the default for a tolerance")
     return Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
 
 

@@ -21,7 +21,7 @@ from geonh.mechanics.system import System
 from geonh.runs.controls import as_controls, inspect_forces
 
 FIRST = 0.01
-"""First step of variable length, relative to the run, and its largest change of a coordinate of the group."""
+"""First step of variable length, relative to the run."""
 MOST = 2**50
 """Number of steps of a run that ends at a time, if they differ in length."""
 
@@ -81,7 +81,7 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     return Span(np.float64(length / whole), whole, f"lowered from {step:g}, to end at t = {end:g}")
 
 
-def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Span:
+def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None.
 
     Raises
@@ -99,10 +99,7 @@ def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Sp
         return Span(dt, as_count(n_steps, "n_steps"))
     begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
     length = _length(begin, end, dt)
-    if dt is None:
-        fastest = np.max(np.abs(as_float64(xi0, "xi0")), initial=0.0)
-        dt = np.sign(length) * min(abs(length) * FIRST, FIRST / fastest if fastest > 0 else np.inf)
-    return Span(dt, MOST, end=end)
+    return Span(FIRST * length if dt is None else dt, MOST, end=end)
 
 
 def _refuse_both(n_steps: Any, t_end: Any) -> None:
