@@ -7,7 +7,7 @@ A step is accepted if its estimated error e is at most a tenth of the tolerance 
 else tried again with the length 0.9 r^{−1/q} h, q = 1 + the order of the embedded solution; the next length is
 0.9 r^{−0.7/q} r₋^{0.4/q} h, with r₋ of the step before (the PI controller of Gustafsson 1991).
 
-Derivatives are those of the scheme with the lengths that were found.
+Derivatives are those of the scheme with the lengths that were found; that of a step to the end of a run leads there.
 """
 
 from __future__ import annotations
@@ -88,11 +88,13 @@ class ErrorControlled(VariableSteps):
         made = self.method.init(system, clock, g0, xi0)
         fastest = jnp.max(jnp.abs(xi0), initial=np.finfo(float).tiny)
         h = jnp.minimum(jnp.minimum(jnp.abs(clock.dt), FIRST_CHANGE / fastest), self.max_step) * jnp.sign(clock.dt)
-        return made._replace(memory=Pace(clock.time(0), h, jnp.ones(()), jnp.zeros(0), made.memory))
+        return made._replace(memory=Pace(clock.time(0), lax.stop_gradient(h), jnp.ones(()), jnp.zeros(0), made.memory))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         problem = self, system, clock, state
         found, made = without_derivatives(searched, problem)
+        given = jnp.where(found.tries == 1, state.memory.h, found.h)  # has derivatives in a step to the end of the run
+        found = found._replace(h=differentiated_as(found.h, given))
         made = jax.tree.map(_differentiated_as, made, _attempt(problem, found.h)[0])
         return self.accepted(state, found, made)
 
@@ -102,7 +104,7 @@ class ErrorControlled(VariableSteps):
         size = jnp.maximum(found.ratio, np.finfo(float).tiny)
         factor = SAFETY * size ** (-0.7 / q) * pace.weight ** (0.4 / q)
         factor = jnp.clip(factor, LEAST_FACTOR, jnp.where(found.tries > 1, 1.0, LARGEST_FACTOR))
-        following = jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step)
+        following = lax.stop_gradient(jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step))
         memory = Pace(pace.t + found.h, following, jnp.maximum(size, SMALLEST_ERROR), pace.constants, made.memory)
         status = jnp.where(found.ratio <= 1.0, made.status, Result.STEP.value)
         return made._replace(memory=memory, warm=rescaled(made.warm, 1 / found.h), status=status)

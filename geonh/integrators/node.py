@@ -68,6 +68,8 @@ class Result(IntEnum):
         The steps of variable length vanish.
     END : 12
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
+    UNFINISHED : 13
+        ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
     """
 
     SUCCESS = 0
@@ -83,6 +85,7 @@ class Result(IntEnum):
     LEAP = 10
     STEP = 11
     END = 12
+    UNFINISHED = 13
 
     @property
     def failed(self) -> bool:
@@ -126,6 +129,7 @@ class Result(IntEnum):
                 "for reversible steps"
             ),
             Result.END: "the next step would pass the end of the run",
+            Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
         }[self]
 
 

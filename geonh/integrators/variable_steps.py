@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
@@ -56,13 +56,20 @@ class VariableSteps(Integrator):
         after = self.judged(held, clock, state, self.step(held, clock, state))
         return unless_risen(system, after, after.memory.t)
 
+    def next_within(self, system: System, clock: Clock, state: State) -> State:
+        """Node after a step that is shortened to end at ``clock.end``; the node itself if that is there."""
+        left = clock.end - state.memory.t
+        nearer = jnp.abs(left) < jnp.abs(state.memory.h)
+        begin = state._replace(memory=state.memory._replace(h=jnp.where(nearer, left, state.memory.h)))
+        return lax.cond(has_ended(clock, state.memory.t), lambda: state, lambda: self.next_node(system, clock, begin))
+
     def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
         """Node of an outcome, validated; its status is END if it is past the end of the run."""
         new = judge(system, state, made, made.memory.t, made.memory.t - state.memory.t)
         if clock.end is None:
             return new
-        over = jnp.sign(clock.dt) * (made.memory.t - clock.end)
-        passes = over > 4 * np.finfo(float).eps * jnp.abs(clock.end)
+        over = jnp.sign(clock.dt) * (made.memory.t - clock.end) > 0
+        passes = over & ~has_ended(clock, made.memory.t)
         return new._replace(status=jnp.where(passes & (new.status == 0), np.int32(Result.END), new.status))
 
     def inside(self, clock: Clock, state: State, h: Array) -> tuple[Clock, State]:
@@ -70,6 +77,11 @@ class VariableSteps(Integrator):
         pace = state.memory
         inner = state._replace(k=jnp.zeros_like(state.k), memory=pace.inner, warm=rescaled(state.warm, h))
         return Clock(pace.t, h, clock.function()), inner
+
+
+def has_ended(clock: Clock, t: Any) -> Any:
+    """True if the time t, of any shape, is the end of the run, to rounding."""
+    return abs(clock.end - t) <= 4 * np.finfo(float).eps * abs(clock.end)
 
 
 def refuse_variable_steps(method: Any) -> None:

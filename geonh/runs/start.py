@@ -102,6 +102,26 @@ def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     return Span(FIRST * length if dt is None else dt, MOST, end=end)
 
 
+def as_traced_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
+    """Return the span of a traced run with steps of variable length, at most ``n_steps``, of any traced times.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``as_span``; and without ``n_steps``.
+    """
+    if n_steps is None:
+        raise ValueError(
+            "n_steps is missing: a traced run has a known number of steps; where a tolerance chooses them pass the "
+            "largest number, and t_end"
+        )
+    if t_end is None or not is_traced(dt, t0, t_end):
+        known = as_variable_span(dt, n_steps if t_end is None else None, t_end, t0)
+        return known._replace(n_steps=as_count(n_steps, "n_steps"))
+    begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
+    return Span(FIRST * (end - begin) if dt is None else dt, as_count(n_steps, "n_steps"), end=end)
+
+
 def _refuse_both(n_steps: Any, t_end: Any) -> None:
     if (n_steps is None) == (t_end is None):
         what = "are both given: leave one of them out" if t_end is not None else "are both missing: pass one of them"
