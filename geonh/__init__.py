@@ -3,7 +3,7 @@
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
 ``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``, ``rolling``,
-``bodies``, ``systems``, ``interop``, ``drawing`` and ``plotting``.
+``bodies``, ``systems``, ``interop``, ``drawing``, ``plotting`` and ``export``.
 """
 
 import gc
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         diagnostics,
         drawing,
         ensembles,
+        export,
         interop,
         plotting,
         rolling,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         testing,
     )
     from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
+    from geonh.export import build
 
 __all__ = [
     "GNI",
@@ -79,11 +81,13 @@ __all__ = [
     "__version__",
     "analysis",
     "bodies",
+    "build",
     "compose",
     "control",
     "diagnostics",
     "drawing",
     "ensembles",
+    "export",
     "float64",
     "geometry",
     "groups",
@@ -107,19 +111,23 @@ __all__ = [
 
 
 _LATER = (
-    *("analysis", "bodies", "control", "diagnostics", "drawing", "ensembles", "interop", "plotting", "rolling"),
-    *("systems", "testing"),
+    *("analysis", "bodies", "control", "diagnostics", "drawing", "ensembles", "export", "interop", "plotting"),
+    *("rolling", "systems", "testing"),
 )
 """Rooms that are imported when they are first asked for."""
-_OF_ENSEMBLES = ("Ensemble", "Sweep", "open_store", "solve_ensemble", "stream")
+_LATER_FROM = {
+    **dict.fromkeys(("Ensemble", "Sweep", "open_store", "solve_ensemble", "stream"), "ensembles"),
+    "build": "export",
+}
+"""Names from such rooms."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what waits to be asked for, and say where a name is that is not here."""
     if name in _LATER:
         return importlib.import_module(f"geonh.{name}")
-    if name in _OF_ENSEMBLES:
-        return getattr(importlib.import_module("geonh.ensembles"), name)
+    if name in _LATER_FROM:
+        return getattr(importlib.import_module(f"geonh.{_LATER_FROM[name]}"), name)
     if not name.startswith("__"):
         for room in ("integrators", "geometry", "rolling", "mechanics", "groups", *_LATER):
             if name in getattr(importlib.import_module(f"geonh.{room}"), "__all__", ()):

@@ -10,12 +10,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_ALGEBRA = ("corrections", "elimination", "linear", "newton")
+_ALGEBRA = ("corrections", "elimination", "linear")
 _ENGINE = "attempt compiled dependence evaluation interpreted named native operations outside runs steps tracing"
 _PATHS: dict[str, tuple[str, ...]] = {
     "numerics": (),
     **{f"numerics.{name}": (f"engine.{name}",) for name in _ENGINE.split()},
     **{f"numerics.{name}": (f"algebra.{name}",) for name in _ALGEBRA},
+    "numerics.newton": ("algebra.newton", "algebra.implicit"),
     "numerics.jacobian": ("engine.jacobians",),
     "numerics.inspection": ("arguments.inspection",),
     "numerics.judging": ("arguments.signatures",),

@@ -52,6 +52,7 @@ PACKAGES = {
     "geonh.ensembles": None,
     "geonh.interop": None,
     "geonh.drawing": None,
+    "geonh.export": None,
     "geonh.plotting": None,
     "geonh.viewer": None,
     "geonh.testing": ("check_group",),

@@ -8,6 +8,8 @@ from jax import Array, lax
 from geonh.algebra.linear import solve
 from geonh.engine import Named
 
+FEW = 6
+"""Maximum number of unknowns for which a cheap residual has fresh Jacobians, and a kept inverse has Broyden updates."""
 TINY = 1e-300
 """Lower bound on a denominator, in place of zero."""
 

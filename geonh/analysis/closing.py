@@ -16,9 +16,9 @@ from geonh.arguments.validators import as_count, as_float64, as_part, shortly
 from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Result
 from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.runs.controls import drive_of
 

@@ -37,8 +37,7 @@ from geonh.engine import Precise, computed
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
-from geonh.groups.base import Point
-from geonh.integrators.node import ArrayLike
+from geonh.groups.base import ArrayLike, Point
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 

@@ -16,9 +16,10 @@ from jax import Array, lax
 
 from geonh.engine import mapped
 from geonh.geometry.field import evaluated
-from geonh.groups.base import LieGroup, Point
+from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import ArrayLike, Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System, with_parameters
 

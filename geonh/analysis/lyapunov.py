@@ -26,10 +26,11 @@ from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import computed, stepping
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import ArrayLike, Clock, Result
+from geonh.integrators.clock import Clock
 from geonh.integrators.runge_kutta import RKMK
+from geonh.integrators.validity import Result
 from geonh.mechanics.soundness import sound_at
 from geonh.mechanics.system import System
 from geonh.runs.controls import drive_of

@@ -11,7 +11,7 @@ from geonh.analysis.equations import Derivatives, derivatives, material_symmetri
 from geonh.arguments.validators import as_float64, as_part, shortly
 from geonh.engine import mapped
 from geonh.groups.base import Point
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import as_controls, inspect_forces

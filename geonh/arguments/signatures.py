@@ -221,7 +221,7 @@ def _sequence(value: Any, name: str) -> None:
 
 OBJECTS: dict[str, Callable[[Any, str], None]] = {
     "System": _instance("System", "a geonh System"),
-    "LagrangianSystem": _instance("System", "a geonh System"),
+    "ConstrainedSystem": _instance("System", "a geonh System"),
     "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
     "Integrator": _instance("Integrator", "an integrator such as geonh.GNI()"),
     "Ensemble": _instance("Ensemble", "an Ensemble, made by solve_ensemble"),

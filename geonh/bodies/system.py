@@ -23,7 +23,7 @@ from geonh.bodies.plan import Tree, numbers, ordered, refuse_unknown
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import takes_parameters
 from geonh.groups import Product
-from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.system import System
 
 TINY = 1e-20

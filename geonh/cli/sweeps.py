@@ -18,7 +18,7 @@ from geonh.cli.words import destination, entry_of, floats, integrator_of, parame
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
 from geonh.ensembles.stores import StoreError, StoreWarning
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.results import netcdf
 
 Executor = Annotated[

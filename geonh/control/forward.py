@@ -15,9 +15,10 @@ from jax import Array, lax
 
 from geonh.control.steering import RunningCost
 from geonh.engine import mapped
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import ArrayLike, Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.mechanics.system import System
 
 REJECTED = 1e10

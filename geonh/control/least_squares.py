@@ -20,9 +20,10 @@ from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.engine import mapped
 from geonh.geometry.field import evaluated
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import ArrayLike, Clock, Result
+from geonh.integrators.clock import Clock
+from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System, with_parameters
 

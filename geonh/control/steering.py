@@ -13,9 +13,9 @@ from geonh.arguments.inspection import careful
 from geonh.arguments.validators import as_count, as_float64, close, shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import refuse
-from geonh.integrators.node import ArrayLike, Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces
 

@@ -11,8 +11,9 @@ from jax import Array
 
 from geonh.control.steering import RunningCost
 from geonh.engine import mapped
-from geonh.groups.base import Point
-from geonh.integrators.node import ArrayLike, Clock, State
+from geonh.groups.base import ArrayLike, Point
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System

@@ -14,15 +14,15 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import prepared
 from geonh.groups.base import Point
+from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import place_fault
 from geonh.runs.controls import drive_of
 
 
 @judged
 def reference_trajectory(
-    system: LagrangianSystem,
+    system: ConstrainedSystem,
     times: Any,
     xi0: Any,
     g0: Any = None,

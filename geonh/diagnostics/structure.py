@@ -22,7 +22,8 @@ from geonh.arguments.validators import as_count
 from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System

@@ -6,6 +6,8 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 - Programs: ``mapped``, ``computed``, ``prepared`` (functions); ``stepping``, ``batch_stepping`` (loops of a step, for
   one state and for a batch, of the types ``Stepping`` and ``BatchStepping``); ``is_array`` (what is a parameter of a
   program); ``EngineWarning``.
+- Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``; an
+  ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
   ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
@@ -27,6 +29,7 @@ from geonh.engine.compiled import (
 )
 from geonh.engine.dependence import depends, is_affine
 from geonh.engine.evaluation import Evaluation, Layout, Parts
+from geonh.engine.exports import Export, ObjectCode, Target, exported
 from geonh.engine.interpreted import in_numpy, interpret
 from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
@@ -41,13 +44,16 @@ __all__ = [
     "BatchStepping",
     "EngineWarning",
     "Evaluation",
+    "Export",
     "Interrupts",
     "Layout",
     "Named",
+    "ObjectCode",
     "Parts",
     "Precise",
     "Stepping",
     "Steps",
+    "Target",
     "as_given",
     "as_numbers",
     "batch_stepping",
@@ -57,6 +63,7 @@ __all__ = [
     "computed",
     "depends",
     "differentiated_as",
+    "exported",
     "forward_only",
     "in_float64",
     "in_numpy",

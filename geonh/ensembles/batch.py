@@ -17,7 +17,7 @@ from geonh.arguments.validators import as_count, as_flag, as_float64, one_of
 from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import digest
 from geonh.runs.controls import inspect_forces

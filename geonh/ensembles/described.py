@@ -12,7 +12,7 @@ import numpy as np
 from geonh.arguments.file_data import COUNT, misfit
 from geonh.ensembles.labels import at_the_last
 from geonh.ensembles.stores import Store, StoreError
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
 from geonh.results.tables import EVENT_AXES, EVENT_NAMES
 from geonh.results.trajectory import Trajectory

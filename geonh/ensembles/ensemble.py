@@ -21,7 +21,8 @@ from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, 
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings
 from geonh.results.nodes import Nodes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from geonh.ensembles.statistics import Statistic
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.results.tables import LONG_NAMES
 
 AXES = {

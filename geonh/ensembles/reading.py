@@ -17,7 +17,7 @@ from geonh.engine import mapped
 from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe

@@ -23,7 +23,8 @@ from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import MemberEvents, Passed
 from geonh.ensembles.reading import read
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
 from geonh.mechanics.system import System
 from geonh.results.nodes import Nodes, node_row

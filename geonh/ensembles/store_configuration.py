@@ -24,7 +24,8 @@ from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
 from geonh.ensembles.stores import Store, StoredArray, StoreError
 from geonh.geometry.field import takes_parameters
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.results.digests import digest, trace_of
 from geonh.results.same_system import differences
 from geonh.results.trajectory import Trajectory, describe

@@ -34,7 +34,7 @@ from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.store_configuration import ensemble_store, shard_arrays
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes, node_row

@@ -16,7 +16,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -33,6 +33,8 @@ NEAR = 0.1
 """Tolerance on RRᵀ − 1 within which a matrix is accepted as a rotation."""
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
+ArrayLike: TypeAlias = Any
+"""A JAX array in a trace, a NumPy array outside."""
 
 
 def tree_add(point: Point, tangent: Point) -> Point:

@@ -2,9 +2,11 @@
 
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.integrators.adaptive import Adaptive
+from geonh.integrators.adjoint import Adjoint
 from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator
 from geonh.integrators.baselines import RungeKutta
-from geonh.integrators.composition import Adjoint, Composition, compose
+from geonh.integrators.clock import Clock
+from geonh.integrators.composition import Composition, compose
 from geonh.integrators.discrete_gradient import DiscreteGradient
 from geonh.integrators.discretisation import (
     DiscreteLagrangian,
@@ -18,13 +20,14 @@ from geonh.integrators.dla import DLA, DiscreteConstraint
 from geonh.integrators.feedback import Feedback
 from geonh.integrators.gni import GNI, Variational
 from geonh.integrators.lobatto import Lobatto
-from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm
+from geonh.integrators.node import NextStep, Outcome, State, Warm
 from geonh.integrators.pontryagin import Pontryagin
 from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.registry import method_of, methods
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+from geonh.integrators.validity import Result
 
 __all__ = [
     "DLA",

@@ -20,7 +20,9 @@ from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, held_at, judge, unless_risen
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import NextStep, Outcome, State, Warm
+from geonh.integrators.validity import Result, held_at, judge, unless_risen
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 

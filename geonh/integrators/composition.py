@@ -1,4 +1,4 @@
-r"""Compositions of one-step methods: Φ_{c_s h} ∘ … ∘ Φ_{c_1 h}, and adjoints Φ*_h = Φ_{−h}⁻¹.
+r"""Compositions of one-step methods: Φ_{c_s h} ∘ … ∘ Φ_{c_1 h}.
 
 A symmetric method of order 2 composed with Σcᵢ = 1, Σcᵢ³ = 0 and a palindromic sequence has order 4 (Yoshida 1990;
 Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, solution A; Kahan, Li 1997; Hairer,
@@ -13,7 +13,6 @@ to node, so beyond order 2 composing them has no guarantee; methods whose node i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -22,25 +21,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.algebra.newton import Newton
-from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
+from geonh.integrators.adjoint import refuse_memory
 from geonh.integrators.base import (
     Clock,
-    Equations,
     Guarantees,
-    ImplicitIntegrator,
     Integrator,
     NextStep,
     Outcome,
     State,
-    Warm,
-    no_inverse,
     require_method,
 )
 from geonh.integrators.node import Pace
-from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
@@ -216,86 +209,6 @@ class Composition(Integrator):
         return all(np.isclose(c, d, rtol=1e-15) and same(a, b.adjoint()) for a, c, b, d in mirrored)
 
 
-class Adjoint(ImplicitIntegrator):
-    """Adjoint Φ*_h = Φ_{−h}⁻¹ of a method in velocities at the nodes, by Newton's method on Φ_{−h}(g₁, p₁) = (g₀, p₀).
-
-    Constructed by ``method.adjoint()``.
-
-    Attributes
-    ----------
-    method : Integrator
-        The method Φ.
-    newton : Newton
-        Tolerance and iteration limit of the solves.
-
-    Raises
-    ------
-    ValueError
-        If the method has a memory that belongs to its node.
-
-    References
-    ----------
-    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
-       §II.3.
-    """
-
-    method: Integrator
-    newton: Newton
-
-    def __check_init__(self) -> None:
-        _refuse_memory(self.method, "has no general adjoint")
-
-    @property
-    def guarantees(self) -> Guarantees:
-        of = self.method.guarantees
-        return replace(of, symmetric=False, implicit=True, momentum="none", reference="Hairer et al. 2006, §II.3")
-
-    def adjoint(self) -> Integrator:
-        return self.method
-
-    def refuse(self, system: System) -> None:
-        self.method.refuse(system)
-        if self.method.guarantees.energy == "projected":
-            raise ValueError(
-                f"{type(self.method).__name__} restores the energy by a projection, which has no inverse, so no adjoint"
-            )
-
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        return self.method.init(system, clock, g0, xi0)
-
-    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        return Warm(inverse=no_inverse(2 * xi.size))
-
-    def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        """Equations for z = (log g₀⁻¹g₁, p₁), shape=[2n]."""
-        group, n, zero = system.group, system.group.dim, jnp.asarray(0)
-
-        def cold(clock: Clock, state: State) -> State:
-            xi = system.velocity(system.at(state.g, clock.time(zero)), state.p_minus)
-            return state._replace(k=zero, warm=self.method.cold(system, clock, zero, state.g, xi))
-
-        def mismatch(z: Array) -> Array:
-            g, p, back = group.compose(state.g, group.exp(z[:n])), z[n:], clock.part(state.k, 1.0, -1.0)
-            there = self.method.step(system, back, cold(back, state._replace(g=g, p_plus=p, p_minus=p)))
-            defect, change = group.log(group.compose(group.inverse(state.g), there.g)), there.p_minus - state.p_minus
-            if self.method.guarantees.constraint == "nodes":  # the map is independent of the part across the constraint
-                x = system.at(g, back.t0)
-                change = change + system.normal_momentum(x, p - system.momentum_at_rest(x))
-                if system.holonomic is not None:  # and of the part off φ = 0
-                    defect = defect + normal_directions(system, x) @ system.holonomic_residual(x)
-            return jnp.concatenate([defect, change])
-
-        on = clock.part(state.k, 0.0, 1.0)
-        ahead = self.method.step(system, on, cold(on, state))
-        guess = jnp.concatenate([group.log(group.compose(group.inverse(state.g), ahead.g)), ahead.p_minus])
-        return Equations(mismatch, guess, jnp.asarray(1e-14))
-
-    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        group, n = system.group, system.group.dim
-        turn = group.turn(z[:n])
-        return Outcome(group.compose(state.g, group.exp(z[:n])), z[n:], z[n:], state.memory, turn=turn)
-
-
 def compose(method: Integrator, coefficients: str | Sequence[float], order: int | None = None) -> Composition:
     """Compose a method with itself.
 
@@ -352,18 +265,6 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
-@judged
-def _refuse_memory(method: Integrator, what: str) -> None:
-    """Raise ValueError if a method has a memory of its node that the step of another would leave behind."""
-    for one in method.members if isinstance(method, Composition) else (method,):
-        if isinstance(one, Composition):
-            _refuse_memory(one, what)
-        elif one.holds is not None and not one.holds_constants:
-            raise ValueError(
-                f"{type(one).__name__} holds {one.holds.__name__} in its node, for its own next step: it {what}"
-            )
-
-
 def same(a: Integrator, b: Integrator) -> bool:
     """True if two methods are the same."""
     return repr(a) == repr(b)
@@ -373,7 +274,7 @@ def pair(a: Integrator, b: Integrator) -> Composition:
     """``a @ b``, a ∘ b at half steps: b over half a step, then a over the other half."""
     for method in (a, b):
         require_method(method, "a method")
-        _refuse_memory(method, "cannot be composed with another method")
+        refuse_memory(method, "cannot be composed with another method")
     if a.guarantees.node != b.guarantees.node:
         kinds = " and ".join(f"that of {type(m).__name__} is {m.guarantees.node!r}" for m in (a, b))
         raise ValueError(f"composed methods must have the same kind of node; {kinds}")
@@ -381,18 +282,6 @@ def pair(a: Integrator, b: Integrator) -> Composition:
     return Composition((b, a), (0, 1), (0.5, 0.5), order)
 
 
-def adjoint(method: Integrator) -> Integrator:
-    """Adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is self-adjoint.
-
-    Raises
-    ------
-    ValueError
-        If the method has a memory that belongs to its node, and does not define its adjoint.
-    """
-    return method if method.guarantees.symmetric else Adjoint(method=method, newton=Newton())
-
-
-Integrator.adjoint = adjoint
 Integrator.__matmul__ = pair
 
 

@@ -23,7 +23,8 @@ from geonh.arguments.validators import as_positive
 from geonh.engine import differentiated_as
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, Outcome, State
-from geonh.integrators.node import Pace, Result
+from geonh.integrators.node import Pace
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, rescaled, without_derivatives
 from geonh.mechanics.system import System
 

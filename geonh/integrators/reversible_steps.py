@@ -31,8 +31,9 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.error_control import ErrorControlled, searched
-from geonh.integrators.node import Pace, Result
+from geonh.integrators.node import Pace
 from geonh.integrators.runge_kutta import RKMK
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, rescaled, without_derivatives
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System

@@ -38,7 +38,7 @@ from geonh.algebra.newton import near_identity
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm
 from geonh.integrators.gni import RuleFlow
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 
 ROUNDING = 1e-12

@@ -18,7 +18,8 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
-from geonh.integrators.node import Pace, Result, held_at, judge, unless_risen
+from geonh.integrators.node import Pace
+from geonh.integrators.validity import Result, held_at, judge, unless_risen
 from geonh.mechanics.system import System
 
 

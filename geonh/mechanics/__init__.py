@@ -7,14 +7,13 @@ from geonh.mechanics.check import check_system
 from geonh.mechanics.equations import accelerations, multipliers
 from geonh.mechanics.momentum import (
     generator,
-    horizontal_symmetries,
     horizontality,
     momentum_map,
     moving_energy,
     nonholonomic_momentum,
     spatial_momentum,
-    symmetries,
 )
+from geonh.mechanics.symmetry import horizontal_symmetries, symmetries
 from geonh.mechanics.system import FirstIntegral, System
 
 __all__ = [

@@ -17,9 +17,9 @@ from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
+from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import ON_HOLONOMIC
-from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
 
 SAME = 1e-10
@@ -52,7 +52,7 @@ class Report:
 
 @judged
 def check_system(
-    system: LagrangianSystem,
+    system: ConstrainedSystem,
     *,
     at: Any = None,
     controls: Any = None,
@@ -68,7 +68,7 @@ def check_system(
 
     Parameters
     ----------
-    system : LagrangianSystem
+    system : System
     at : point of the group, or list of them, optional
         Test points (at rest too), with random ones around them within ``scale``. A fault at a given point is a problem.
         When left out, around the identity; a value that is not finite there is then taken as outside the domain,
@@ -132,7 +132,7 @@ class _Sample(NamedTuple):
     where: str
 
 
-def _samples(system: LagrangianSystem, at: Any, n_samples: int, seed: int, scale: float) -> list[_Sample]:
+def _samples(system: ConstrainedSystem, at: Any, n_samples: int, seed: int, scale: float) -> list[_Sample]:
     """Given points, at rest and in motion, and random ones around them."""
     group, rng = system.group, np.random.default_rng(seed)
     centres = [system.point(at)] if at is None else _points(system, at)
@@ -152,7 +152,7 @@ def _samples(system: LagrangianSystem, at: Any, n_samples: int, seed: int, scale
     return samples
 
 
-def _points(system: LagrangianSystem, at: Any) -> list:
+def _points(system: ConstrainedSystem, at: Any) -> list:
     """Parse one point, or a list of them: of tuples on a product, elsewhere an array with one axis more."""
     shapes = system.group.point_shapes
     if isinstance(system.group.identity(), tuple):
@@ -163,7 +163,7 @@ def _points(system: LagrangianSystem, at: Any) -> list:
     return [system.point(g, name=f"at[{i}]") for i, g in enumerate(at)] if several else [system.point(at, name="at")]
 
 
-def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[str, ...]]:
+def _force_of(system: ConstrainedSystem, controls: Any) -> tuple[Callable, tuple[str, ...]]:
     """Force f(t, x, ξ), zero if it needs controls and none are given; and notes."""
     if controls is not None and system.forces is None:
         raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
@@ -188,7 +188,7 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     return force, ()
 
 
-def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
+def _evaluate(system: ConstrainedSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
     """Evaluate all tested quantities at one point."""
     x = system.at(g, t)
     xi = system.projected_velocity(x, v)
@@ -233,11 +233,11 @@ def _is_inside(values: dict[str, Any]) -> bool:
     return not (off and rank_fault("", values["rows"], ""))
 
 
-def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+def _test_mass(system: ConstrainedSystem, values: dict[str, Any], where: str) -> str:
     return metric_fault(system, values["M"], where)
 
 
-def _test_hessian(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+def _test_hessian(system: ConstrainedSystem, values: dict[str, Any], where: str) -> str:
     M, H = values["M"], values.get("Hessian", values["M"])
     off = np.abs(M - H)
     if not np.all(np.isfinite(off)) or off.max() <= SAME * np.abs(H).max():
@@ -250,11 +250,11 @@ def _test_hessian(system: LagrangianSystem, values: dict[str, Any], where: str) 
     )
 
 
-def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+def _test_rank(system: ConstrainedSystem, values: dict[str, Any], where: str) -> str:
     return rank_fault(system.name, values["rows"], where)
 
 
-def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+def _test_finite(system: ConstrainedSystem, values: dict[str, Any], where: str) -> str:
     if _test_mass(system, values, where) or _test_rank(system, values, where):
         return ""  # reported already
     for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
@@ -263,7 +263,7 @@ def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -
     return ""
 
 
-def _test_integrals(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+def _test_integrals(system: ConstrainedSystem, values: dict[str, Any], where: str) -> str:
     for name, rate in values.items():
         if name.startswith("integral:") and not np.max(np.abs(rate)) < 1e-9:
             label, size = name.removeprefix("integral:"), np.max(np.abs(rate))

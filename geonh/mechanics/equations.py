@@ -19,13 +19,14 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
-from geonh.mechanics.lagrangian import MANY, LagrangianSystem
+from geonh.mechanics.constraints import ConstrainedSystem
+from geonh.mechanics.lagrangian import MANY
 from geonh.mechanics.redundancy import spread, with_known_rank
 
 
 @judged
 @in_float64
-def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
+def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
 
     Parameters
@@ -68,19 +69,19 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     return call_in_numpy(_accelerations, (system, t, g, xi, u), {})
 
 
-def _with_rows(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
+def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
     """``_accelerations``, and the rows of the constraints."""
     return _accelerations(system, t, g, xi, u), system.annihilator(system.at(g, t))
 
 
-def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
+def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
     x = system.at(g, t)
     rate, lam = accelerations_at(system, t, x, xi, u)
     return rate, spread(system, x, system.mass_matrix(x, xi), lam)
 
 
 @traced_once
-def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
+def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
     system = system.holding(x)
     velocity_of_x = system.rate(x, xi)
@@ -106,7 +107,7 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
 
 @judged
 @in_float64
-def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
+def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """Multipliers λ of the constraint force μᵀλ in the continuous equations.
 
     Parameters

@@ -20,8 +20,8 @@ from jax import Array
 from geonh import engine
 from geonh.arguments.precision import float64
 from geonh.groups.base import LieGroup
+from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.lagrangian import LagrangianSystem
 
 RTOL, ATOL = 1e-12, 1e-13
 """Tolerances of the motions."""
@@ -38,11 +38,11 @@ class FreeMotions:
 
     Parameters
     ----------
-    system : LagrangianSystem
+    system : System
         With its kinetic energy alone: no constraint, potential or force.
     """
 
-    def __init__(self, system: LagrangianSystem):
+    def __init__(self, system: ConstrainedSystem):
         self.system = system
         self.group: LieGroup = system.group
 
@@ -152,7 +152,7 @@ class FreeMotions:
 
 
 # --- single elements, mapped over a leading axis and compiled once for a system's structure ----------------
-def _rate(system: LagrangianSystem, state: Array) -> Array:
+def _rate(system: ConstrainedSystem, state: Array) -> Array:
     """Time derivative of (g, ξ)."""
     group, n = system.group, system.group.dim
     g, xi = group.from_vector(state[:-n]), state[-n:]
@@ -160,7 +160,7 @@ def _rate(system: LagrangianSystem, state: Array) -> Array:
     return jnp.concatenate([group.to_vector(group.left_tangent(g, xi)), acceleration])
 
 
-def _variation(system: LagrangianSystem, state: Array) -> Array:
+def _variation(system: ConstrainedSystem, state: Array) -> Array:
     """Time derivative of (g, ξ) and of n tangent vectors to it, flattened."""
     size = len(system.group.point_names) + system.group.dim
     y, tangents = state[:size], state[size:].reshape(-1, size)
@@ -168,7 +168,7 @@ def _variation(system: LagrangianSystem, state: Array) -> Array:
     return jnp.concatenate([rate, jax.vmap(linear)(tangents).ravel()])
 
 
-def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
+def _miss(system: ConstrainedSystem, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
     """Residual log(target⁻¹ end), shape=[n], of the target start·exp(direction); its slope from that of the end."""
     group: LieGroup = system.group
     back = group.inverse(group.compose(group.from_vector(start), group.exp(direction)))
@@ -180,7 +180,7 @@ def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, 
     return value, jax.vmap(linear, in_axes=1, out_axes=1)(slope)
 
 
-def mapped(function: Callable, system: LagrangianSystem, *rows: np.ndarray) -> Any:
+def mapped(function: Callable, system: ConstrainedSystem, *rows: np.ndarray) -> Any:
     """``function(system, *row)`` over the leading axis of the rows; an array, or a tuple of arrays."""
     return engine.mapped(_on_row, (function, system), rows)
 

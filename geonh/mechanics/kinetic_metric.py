@@ -23,8 +23,8 @@ from jax import Array
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64
+from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.geodesics import FreeMotions, mapped
-from geonh.mechanics.lagrangian import LagrangianSystem
 
 DIFFERENCES = np.array([6 / 7, -15 / 56, 5 / 63, -1 / 56, 1 / 385, -1 / 5544])
 SPACING = 0.1
@@ -39,7 +39,7 @@ class KineticMetric(RiemannianMetric):
     space : geomstats manifold
         ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it;
         ``system.space`` is equipped already.
-    system : LagrangianSystem
+    system : System
         A system whose Lagrangian is quadratic in the velocity. Its constraints, potential and forces are ignored.
 
     Raises
@@ -53,7 +53,7 @@ class KineticMetric(RiemannianMetric):
     be tangent to it, to 1e-6 of their length, else ValueError; both are of shape=[..., *space.shape].
     """
 
-    def __init__(self, space: Any, system: LagrangianSystem):
+    def __init__(self, space: Any, system: ConstrainedSystem):
         if not system.is_quadratic:
             raise ValueError(
                 f"the Lagrangian of {system.name} is not quadratic in the velocity: it has no kinetic metric"
@@ -221,19 +221,19 @@ class KineticEnergy(eqx.Module):
 
 
 # --- single elements ---------------------------------------------------------------------------------------
-def _relative(system: LagrangianSystem, start: Array, end: Array) -> Array:
+def _relative(system: ConstrainedSystem, start: Array, end: Array) -> Array:
     group = system.group
     return group.to_vector(group.compose(group.inverse(group.from_vector(start)), group.from_vector(end)))
 
 
-def _logarithm(system: LagrangianSystem, g: Array) -> Array:
+def _logarithm(system: ConstrainedSystem, g: Array) -> Array:
     return system.group.log(system.group.from_vector(g))
 
 
-def _mass_matrix(system: LagrangianSystem, g: Array) -> Array:
+def _mass_matrix(system: ConstrainedSystem, g: Array) -> Array:
     return system.mass_matrix(system.at(system.group.from_vector(g)))
 
 
-def _moved(system: LagrangianSystem, g: Array, xi: Array) -> Array:
+def _moved(system: ConstrainedSystem, g: Array, xi: Array) -> Array:
     group = system.group
     return group.to_vector(group.compose(group.from_vector(g), group.exp(xi)))

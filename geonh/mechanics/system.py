@@ -21,7 +21,8 @@ from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluate
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
-from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
+from geonh.mechanics.constraints import ConstrainedSystem
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.redundancy import Rank
 from geonh.units import declared_units
 
@@ -32,7 +33,7 @@ RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternating", "alterna
 
 
 @argument_type
-class System(LagrangianSystem):
+class System(ConstrainedSystem):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
 
     Its equations are those of Lagrange and d'Alembert in left trivialisation, ξ = g⁻¹ġ (mathematics.md §2).

@@ -17,9 +17,11 @@ from jax import Array, lax
 
 from geonh.arguments.validators import as_float64
 from geonh.engine import mapped
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import ArrayLike, Clock, NodalControls, Result, State
+from geonh.integrators.clock import Clock, NodalControls
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.nodes import Node, Nodes, node_row
 from geonh.results.record import Record

@@ -21,7 +21,8 @@ import numpy as np
 
 from geonh.arguments.file_data import misfit
 from geonh.arguments.paths import FileError
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
 from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.record import FunctionValues, Record, unflatten

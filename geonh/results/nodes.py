@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import ArrayLike, Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 
 
 class Node(NamedTuple):

@@ -15,7 +15,7 @@ from jax import Array
 from geonh.algebra.linear import saddle, solve_spd
 from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.redundancy import spread
 from geonh.mechanics.system import System

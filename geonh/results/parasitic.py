@@ -17,7 +17,8 @@ from jax import lax
 from geonh.algebra.linear import solve_spd
 from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.record import Record, Trail

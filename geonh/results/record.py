@@ -14,7 +14,9 @@ from geonh.arguments.validators import as_count
 from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
 from geonh.results.nodes import Node, Nodes

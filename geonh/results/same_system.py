@@ -18,7 +18,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
 from geonh.engine import mapped
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event

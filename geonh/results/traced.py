@@ -16,7 +16,8 @@ from geonh.arguments.precision import float64, is_traced
 from geonh.engine import Evaluation, Layout, Parts
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import NodalControls, Result
+from geonh.integrators.clock import NodalControls
+from geonh.integrators.validity import Result
 from geonh.results.nodes import Node
 from geonh.results.observables import Observed, observe
 

@@ -23,8 +23,10 @@ from geonh.arguments.validators import as_float64
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.integrators.registry import methods
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System

@@ -34,7 +34,7 @@ from geonh.engine import computed, in_float64, in_numpy, traced_once
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
-from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface

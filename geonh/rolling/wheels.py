@@ -33,7 +33,7 @@ from geonh.engine import Precise, traced_once
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
-from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.rolling.composite import mass_matrix
 

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.redundancy import with_rank_near
 from geonh.mechanics.system import System
 from geonh.results import files

@@ -15,7 +15,7 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import depends
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System
 
 

@@ -18,9 +18,11 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.engine import computed, prepared, stepping
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import ArrayLike, Clock, Result, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import has_ended
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System

@@ -16,7 +16,8 @@ import numpy as np
 from geonh.engine import mapped, prepared
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.mechanics.soundness import Facts
 from geonh.mechanics.system import System
 from geonh.runs.start import InitialData, node_and_facts

@@ -18,8 +18,10 @@ from geonh.arguments.validators import as_count, as_flag
 from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
+from geonh.integrators.clock import Clock, NodalControls
+from geonh.integrators.node import State, Warm
 from geonh.integrators.registry import stepping_method
+from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, has_ended
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System

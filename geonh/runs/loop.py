@@ -19,7 +19,8 @@ from jax import Array
 from geonh.arguments.memory import refuse_too_much
 from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
 from geonh.results.nodes import Nodes

@@ -18,7 +18,7 @@ from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.clock import Clock
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System

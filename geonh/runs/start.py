@@ -14,7 +14,8 @@ from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
-from geonh.integrators.node import Clock, State
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System

@@ -8,7 +8,7 @@ import geonh as gn
 from geonh.engine.compiled import EngineWarning
 from geonh.ensembles import solving
 from geonh.groups import SO3, Translations
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.systems import catalogue
 
 

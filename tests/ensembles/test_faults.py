@@ -29,7 +29,7 @@ from geonh.ensembles import Sweep
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.ensembles.stores.disk import digest_of, sealed, unsealed
 from geonh.groups import Translations
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 resource = pytest.importorskip("resource", reason="limits of a process are those of POSIX")

@@ -13,7 +13,7 @@ from geonh.ensembles import Extrema, Histogram, Mean, Near, Quantiles, Sweep, so
 from geonh.ensembles.draws import uniforms
 from geonh.ensembles.statistics import statistic_from_data
 from geonh.groups import SO3, Translations
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import FirstIntegral
 
 

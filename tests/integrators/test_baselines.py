@@ -8,7 +8,8 @@ from random_systems import forced, next_node, random_system, start
 
 import geonh as gn
 from geonh.integrators import RungeKutta
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.clock import Clock
+from geonh.integrators.validity import Result
 
 
 def defect(run):

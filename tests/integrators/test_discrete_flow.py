@@ -7,8 +7,8 @@ from random_systems import controls, forced, general, random_system, start
 
 import geonh as gn
 from geonh.algebra.newton import Newton
+from geonh.integrators.clock import Clock
 from geonh.integrators.discrete_flow import average, check_start, reflected, started
-from geonh.integrators.node import Clock
 
 SYSTEMS = {
     "affine": random_system("SO3", affine=True),

@@ -11,7 +11,7 @@ from geonh.groups import SE2, SO3
 from geonh.groups.retraction import Cayley, Exponential
 from geonh.integrators import DLA, GNI, UserDiscreteLagrangian, Variational
 from geonh.integrators.discretisation import make_rule
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 
 
 def users(R, W, h):

@@ -11,7 +11,8 @@ from scipy.integrate import solve_ivp
 import geonh as gn
 from geonh.diagnostics.reference import reference_trajectory
 from geonh.groups import SO3, Translations
-from geonh.integrators.node import Outcome, Result, judge
+from geonh.integrators.node import Outcome
+from geonh.integrators.validity import Result, judge
 
 METHODS = {"projected": 2, "gni": 2, "rkmk4": 4, "gauss4": 4, "lobatto4": 4, "rk4": 4}
 """Methods and their orders."""

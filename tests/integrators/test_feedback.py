@@ -10,7 +10,7 @@ from random_systems import forced, random_system, start
 import geonh as gn
 from geonh.groups import SO3
 from geonh.integrators import Feedback
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.systems import catalogue
 
 

@@ -11,7 +11,7 @@ import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
 from geonh.integrators import Variational
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.systems import catalogue
 
 PROJECTED = gn.SymmetricProjection()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import geonh as gn
 from geonh.groups import SO3
 from geonh.integrators.base import Clock, Problem
+from geonh.integrators.validity import Result
 from geonh.results.nodes import Node
 from geonh.results.observables import observe
 from geonh.results.parasitic import AlternationWarning
@@ -88,7 +89,7 @@ def test_a_run_that_stops_between_two_looks_is_warned_of(tmp_path):
     start = {"xi0": [1.29875425, -0.34911024, 0.0], "dt": 0.3, "n_steps": 75}
     with pytest.warns(AlternationWarning, match=r"reaches about 153 %"):
         run = gn.solve(system, gn.GNI(start="average"), throw=False, **start)
-    assert run.status == gn.integrators.node.Result.CHART
+    assert run.status == Result.CHART
     assert run.spoiled_from == gn.Trajectory.load(run.save(tmp_path / "run.nc")).spoiled_from
 
 

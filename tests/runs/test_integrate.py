@@ -11,7 +11,7 @@ import geonh as gn
 from geonh.engine import backward, compiled, operations
 from geonh.engine.native import machine
 from geonh.groups import SE2, SO3, Translations
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 from geonh.systems import catalogue
 
 

@@ -121,7 +121,9 @@ class Arithmetic(Storage):
         return self.apply("fneg", "d", x) if isinstance(x, str) else -x
 
     def multiply_add(self, x: Entry, y: Entry, z: Entry) -> Entry:
-        """Fused x y + z, rounded once."""
+        """x y + z, fused and rounded once where the CPU does that."""
+        if not self.fused:
+            return self.apply("fadd", "d", self.apply("fmul", "d", x, y), z)
         return self.intrinsic("fma", "d", x, y, z)
 
     # integers and bools

@@ -1,9 +1,10 @@
 """Elementary functions by polynomials, the same for scalars and lanes; others from the C library.
 
-Sine and cosine are computed together: Cody-Waite reduction with three fused multiply-adds, then fdlibm's polynomials,
-below 1.5 units in the last place up to 10⁹; beyond it by the C library. The arctangent: reduced to |r| ≤ tan(π/8) by
-arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial through Chebyshev points, below 2 units in the last
-place. On CPUs without fused multiply-add the C library does it all.
+Sine and cosine are computed together: Cody-Waite reduction, then fdlibm's polynomials, below 1.5 units in the last
+place; by three fused multiply-adds up to 10⁹, or without them, by parts of π/2 of 33 bits whose multiples are exact and
+with the remainder of the reduced angle, up to 8·10⁵; beyond it by the C library. The arctangent: reduced to |r| ≤
+tan(π/8) by arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial through Chebyshev points, below 2 units in
+the last place.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ _COS = [
 ]
 _HALF_PI = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33]
 """π/2 as a sum of three numbers."""
+_HALF_PI_EXACTLY = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21]
+"""The same: two of 33 bits, and the rest."""
 _ROUND = 1.5 * 2**52
 """Constant that, added to a number, leaves the nearest integer in the low bits."""
-_FAR = 1e9
+_FAR = {True: 1e9, False: 8e5}
+"""Angles beyond which the C library takes over, with and without fused multiply-add."""
 _ATAN = [
     -0.3333333333333333,
     0.1999999999999552,
@@ -65,8 +69,6 @@ def cos(em: Arithmetic, x: Entry) -> Entry:
 def atan(em: Arithmetic, x: Entry) -> Entry:
     if not isinstance(x, str):
         return math.atan(x)
-    if not em.fused:
-        return em.external("atan", x)
     size = em.intrinsic("fabs", "d", x)
     middle, large = (em.compare("gt", "d", size, edge) for edge in (_EIGHTH, 1 / _EIGHTH))
 
@@ -85,8 +87,6 @@ def atan(em: Arithmetic, x: Entry) -> Entry:
 def _sin_cos(em: Arithmetic, x: Entry, which: int) -> Entry:
     if not isinstance(x, str):
         return math.nan
-    if not em.fused:
-        return em.external("cos" if which else "sin", x)
     wide = is_wide(x)
     t = em.type("d", wide)
     name = f"@sincos{f'.{em.lanes}' if wide else ''}"
@@ -120,16 +120,22 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
 
     shifted = em.multiply_add(x, 2 / math.pi, _ROUND)
     quarter, turns = cast(shifted, "d", "i64"), em.neg(em.apply("fsub", "d", shifted, _ROUND))
-    r: Entry = x
-    for part in _HALF_PI:
-        r = em.multiply_add(turns, part, r)
+    r, rest = _reduced(em, x, turns)
     square = em.apply("fmul", "d", r, r)
     s, c = _polynomial(em, _SIN, square), _polynomial(em, _COS, square)
-    sine = em.multiply_add(s, em.apply("fmul", "d", square, r), r)
+    cube = em.apply("fmul", "d", square, r)
+    sine: Entry
+    if rest is None:
+        sine = em.multiply_add(s, cube, r)
+    else:  # sin(r + rest) and cos(r + rest), to first order
+        lower = em.apply("fmul", "d", rest, em.multiply_add(square, -0.5, 1.0))
+        sine = em.apply("fadd", "d", r, em.multiply_add(s, cube, lower))
     sine = em.select(em.compare("eq", "d", x, 0.0), x, sine, "d")  # −0 stays −0
     half = em.apply("fmul", "d", square, 0.5)
     head = em.apply("fsub", "d", 1.0, half)
     tail = em.apply("fsub", "d", em.apply("fsub", "d", 1.0, head), half)
+    if rest is not None:
+        tail = em.apply("fsub", "d", tail, em.apply("fmul", "d", r, rest))
     cosine = em.apply("fadd", "d", head, em.multiply_add(em.apply("fmul", "d", square, square), c, tail))
     odd = em.cast("trunc", quarter, "i64", "b")
 
@@ -141,7 +147,7 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
         turned(em.select(odd, cosine, sine, "d"), quarter),
         turned(em.select(odd, sine, cosine, "d"), em.apply("add", "i64", quarter, 1)),
     ]
-    far = em.compare("gt", "d", em.intrinsic("fabs", "d", x), _FAR)
+    far = em.compare("gt", "d", em.intrinsic("fabs", "d", x), _FAR[em.fused])
     start, beyond, end = em.function.block, em.function.label(), em.function.label()
     em.branch(em.any_lane(far), beyond, end)
     em.begin(beyond)
@@ -159,6 +165,22 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
     em.begin(end)
     a, b = (em.emit(f"phi {t} [{n}, %{start}], [{f}, %{beyond}]", wide) for n, f in zip(near, results, strict=True))
     return a, b
+
+
+def _reduced(em: Arithmetic, x: Entry, turns: Entry) -> tuple[Entry, Entry | None]:
+    """x + turns·π/2, of at most π/4, and what is lost by rounding it, if that is to be added."""
+    r: Entry = x
+    if em.fused:
+        for part in _HALF_PI:
+            r = em.multiply_add(turns, part, r)
+        return r, None
+    first, second, third = (em.apply("fmul", "d", turns, part) for part in _HALF_PI_EXACTLY)  # two of them exact
+    whole = em.apply("fadd", "d", x, first)
+    near = em.apply("fadd", "d", whole, second)
+    lost = em.apply("fadd", "d", em.apply("fsub", "d", whole, near), second)
+    lower = em.apply("fadd", "d", lost, third)
+    r = em.apply("fadd", "d", near, lower)
+    return r, em.apply("fadd", "d", em.apply("fsub", "d", near, r), lower)
 
 
 def _polynomial(em: Arithmetic, coefficients: list[float], x: Entry) -> Entry:

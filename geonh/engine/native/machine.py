@@ -14,11 +14,13 @@ import functools
 import hashlib
 import itertools
 import platform
+import re
 import sys
 import threading
 import weakref
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +225,61 @@ def _optimise(module: Any, machine: Any, lightly: bool) -> None:
     passes.add_instruction_combine_pass()
     passes.add_aggressive_dce_pass()
     passes.run(module, builder)
+
+
+def object_file(
+    texts: Sequence[str], names: tuple[str, ...], triple: str, cpu: str, features: str
+) -> tuple[bytes, str]:
+    """Object file of programs with these public functions, and its triple: by default of this machine."""
+    machine = _machine_of(triple, cpu, features, max(_effort(text, quick=False) for text in texts))
+    with llvm.create_context() as context:
+        modules = [llvm.parse_assembly(text, context=context) for text in texts]
+        whole = modules[0]
+        for module in modules:
+            for function in module.functions:
+                if not function.is_declaration and function.name not in names:
+                    function.linkage = "internal"
+        for module in modules[1:]:
+            whole.link_in(module)
+        with whole:
+            whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
+            whole.verify()
+            _optimise(whole, machine, max(text.count("\n") for text in texts) > OPTIMISED)
+            return machine.emit_object(whole), machine.triple
+
+
+@functools.cache
+def fuses(triple: str, cpu: str, features: str) -> bool:
+    """True if a processor has fused multiply-add in double precision: if LLVM needs no function of the C library."""
+    if not triple and not cpu:
+        return fma() and "-fma" not in features.split(",")
+    machine = _machine_of(triple, cpu, features, 1)
+    text = (
+        "declare double @llvm.fma.f64(double, double, double)\n"
+        "define double @fused(double %a, double %b, double %c) {\n"
+        "%d = call double @llvm.fma.f64(double %a, double %b, double %c)\nret double %d\n}\n"
+    )
+    with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
+        module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        return re.search(rb"[\0\x03]_?fma(?![a-z0-9.])", machine.emit_object(module)) is None
+
+
+def _machine_of(triple: str, cpu_name: str, features: str, effort: int) -> Any:
+    """LLVM's description of a machine; ValueError if it has none."""
+    if llvm is None:
+        raise NotLowered("this machine, for which llvmlite has no compiler")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    if not triple and not cpu_name:
+        cpu_name, own = cpu()
+        features = ",".join(filter(None, (own, features)))
+    triple = triple or llvm.get_default_triple()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise ValueError(f"LLVM has no target {triple!r}: {error}") from None
+    reloc = "pic" if any(word in triple for word in ("linux", "darwin", "macos", "windows", "bsd")) else "static"
+    return target.create_target_machine(cpu=cpu_name, features=features, opt=effort, reloc=reloc, codemodel="default")
 
 
 _lock = threading.Lock()

@@ -165,7 +165,7 @@ def _arrays(em: Emitter, table: str, avals: Sequence[Any], wide: Sequence[bool] 
     arrays = []
     for i, (aval, differs) in enumerate(zip(avals, wide or [False] * len(avals), strict=True)):
         place = em.emit(f"getelementptr inbounds ptr, ptr {table}, i64 {i}")
-        pointer = em.emit(f"load ptr, ptr {place}, align 8")
+        pointer = em.emit(f"load ptr, ptr {place}")
         arrays.append(Memory(pointer, tuple(aval.shape), kind_of(aval), differs, pointer))
     return arrays
 

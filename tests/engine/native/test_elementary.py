@@ -8,6 +8,7 @@ import pytest
 from native_support import needs_compiler
 
 from geonh.engine import native
+from geonh.engine.native import machine
 
 pytestmark = needs_compiler
 RNG = np.random.default_rng(11)
@@ -40,7 +41,10 @@ def ulps(got, function, x):
     ],
     ids=["arctan", "sin", "cos"],
 )
-def test_units_of_the_last_place(function, exact, x, bound):
+@pytest.mark.parametrize("fused", [True, False])
+def test_units_of_the_last_place(function, exact, x, bound, fused, monkeypatch):
+    if not fused:
+        monkeypatch.setattr(machine, "fma", lambda: False)
     found = ulps(computed(function, x), exact, x)
     print(f"\n{function.__name__}: {found:.2f} units of the last place")
     assert found < bound

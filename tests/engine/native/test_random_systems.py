@@ -12,7 +12,7 @@ from random_functions import GROUPS, random_function, random_system
 import geonh as gn
 from geonh.engine import jacobian
 from geonh.engine.interpreted import in_numpy
-from geonh.integrators.node import Result
+from geonh.integrators.validity import Result
 
 pytestmark = needs_compiler
 

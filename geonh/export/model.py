@@ -1,0 +1,354 @@
+"""A system and a method as functions of vectors: what is exported, whatever the target.
+
+``Model`` has the functions, their sizes, names and units. Vectors: the system's parameters, its controls, a point of
+the group, a velocity, the state of a run (with its time and step), what is observed at a node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_float64
+from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
+from geonh.integrators.base import Integrator, Problem
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.registry import stepping_method
+from geonh.integrators.validity import Result
+from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.soundness import is_start
+from geonh.mechanics.system import System
+from geonh.results.nodes import Node
+from geonh.results.observables import observe
+from geonh.runs.start import as_start, first_node
+from geonh.units import is_energy, known_units
+
+
+class Run(NamedTuple):
+    """State of a run: a node, its initial time and its step."""
+
+    t0: Any
+    dt: Any
+    node: State
+
+
+class Held(NamedTuple):
+    """System and method with everything that is constant in the exported code."""
+
+    system: System
+    method: Integrator
+    controls: Any
+
+
+class Quantity(NamedTuple):
+    """Number of a vector.
+
+    Attributes
+    ----------
+    name : str
+        As in the tables of a run.
+    unit : str
+        "" if it has none.
+    """
+
+    name: str
+    unit: str = ""
+
+
+class Times(NamedTuple):
+    """Initial time and step of a run, seconds."""
+
+    t0: Any
+    dt: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """System and method, with the start of a run by default.
+
+    Attributes
+    ----------
+    system : System
+        Its rows are independent, or their rank is known.
+    method : Integrator
+    controls : ndarray, shape=[…], callable or None
+        Inputs, with their values by default, which are held through a step; or a function of t, in the code.
+    times : Times
+        Of the run by default.
+    g : point of the group
+    xi : ndarray, shape=[n]
+        Start by default.
+    meanings : mapping of str to str
+        Descriptions of parameters by name.
+    """
+
+    system: System
+    method: Integrator
+    controls: Any
+    times: Times
+    g: Any
+    xi: np.ndarray
+    meanings: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        system: System,
+        method: Integrator | str | None = None,
+        *,
+        xi0: Any = None,
+        g0: Any = None,
+        dt: float = 0.01,
+        t0: float = 0.0,
+        controls: Any = None,
+        meanings: Mapping[str, str] | None = None,
+    ) -> Model:
+        """Validated model.
+
+        Parameters
+        ----------
+        system : System
+        method : Integrator or str, optional
+            As for ``solve``.
+        xi0 : array_like, shape=[n], optional
+            Velocity at the start by default; the nearest to zero when left out.
+        g0 : point of the group, optional
+        dt : float
+        t0 : float
+            As for ``solve``.
+        controls : callable or array_like, shape=[…], optional
+            A function of t, which becomes a part of the code; or the controls' values by default: they are inputs then,
+            and held through each step.
+        meanings : mapping of str to str, optional
+            Descriptions of parameters by name.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of ``solve``; for steps of variable length.
+        """
+        inputs = controls is not None and not callable(controls)
+        if inputs:
+            controls = as_float64(controls, "controls")
+        held = jax.tree_util.Partial(_held, controls) if inputs else controls
+        method, _ = stepping_method(method, None, held)
+        if isinstance(method, VariableSteps):
+            raise ValueError("steps of variable length are not exported: pass a method with steps of one length")
+        if isinstance(system, System) and xi0 is None:
+            xi0 = system.project(g0, np.zeros(system.group.dim), t0)
+            g0, xi0 = (g0, xi0) if system.holonomic is None else xi0
+        start = as_start(system, method, xi0, g0, dt, t0, 1, held)
+        known, _, _ = first_node(system, method, start)
+        g = jax.tree.map(lambda a: np.asarray(a, np.float64), start.g)
+        times = Times(np.asarray(start.clock.t0, np.float64), np.asarray(start.clock.dt, np.float64))
+        return cls(known, method, controls, times, g, np.asarray(start.xi, np.float64), meanings or {})
+
+    # --- what it is made of --------------------------------------------------------------------------------
+    @cached_property
+    def parameter_values(self) -> np.ndarray:
+        """Values by default, shape=[P]."""
+        return _flat(self._numbers)
+
+    @cached_property
+    def parameters(self) -> list[Quantity]:
+        """Names of the parameters, with indices in square brackets; as unit a description, if there is one."""
+        names = []
+        for path, leaf in jax.tree_util.tree_flatten_with_path(self._numbers)[0]:
+            key = ".".join(re.sub(r"^\['(.*)'\]$", r"\1", str(part)) for part in path)
+            for index in np.ndindex(np.shape(leaf)):
+                place = f"[{','.join(map(str, index))}]" if index else ""
+                names.append(Quantity(key + place, self.meanings.get(key, "")))
+        return names
+
+    @cached_property
+    def inputs(self) -> np.ndarray:
+        """Values of the controls that are inputs by default, shape=[U]; none where there are no such."""
+        return np.zeros(0) if self.controls is None or callable(self.controls) else self.controls.ravel()
+
+    @cached_property
+    def defaults(self) -> dict[str, np.ndarray]:
+        """Vectors of values by default, in the order of the arguments of a start."""
+        return {
+            "parameters": self.parameter_values,
+            "inputs": self.inputs,
+            "times": np.array(self.times),
+            "point": _flat(self.g),
+            "velocity": self.xi,
+        }
+
+    @property
+    def point(self) -> list[Quantity]:
+        """Coordinates of a point of the group, as of ``group.to_vector``."""
+        return self._named(self.system.group.point_names)
+
+    @property
+    def velocity(self) -> list[Quantity]:
+        return self._named(self.system.group.velocity_names)
+
+    @cached_property
+    def observed(self) -> list[Quantity]:
+        """What is observed at a node, in its order."""
+        return list(self._observed())
+
+    @cached_property
+    def state_size(self) -> int:
+        """Number of doubles of the state of a run."""
+        return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(self._run))
+
+    def _observed(self) -> Iterator[Quantity]:
+        units, names = self._units, self.system.group.velocity_names
+        yield Quantity("t", units["time"])
+        yield from self.point
+        for key in _ordered(self._observation):
+            value = self._observation[key]
+            if key == "xi":
+                yield from self.velocity
+            elif key == "p":
+                yield from (Quantity(f"p_{name}", units.get(f"p_{name}", "")) for name in names)
+            else:
+                name = key.removeprefix("integral:")
+                unit = units["energy"] if is_energy(key) else units.get(name, "")
+                for i in np.ndindex(np.shape(value)):
+                    yield Quantity(name + (f"[{','.join(map(str, i))}]" if i else ""), unit)
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return eqx.filter(self.system.parameters, is_array)
+
+    @cached_property
+    def _units(self) -> dict[str, str]:
+        group = self.system.group
+        names = {"point_names": list(group.point_names), "velocity_names": list(group.velocity_names)}
+        return known_units({**names, "units": dict(self.system.units)})
+
+    def _named(self, names: Any) -> list[Quantity]:
+        return [Quantity(name, self._units.get(name, "")) for name in names]
+
+    @cached_property
+    def tree(self) -> Held:
+        """What is constant in the code; the numbers of parameters and inputs are replaced there."""
+        return Held(self.system, self.method, self.controls)
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, Any]:
+        """Parameters and inputs, which most functions begin with."""
+        return self._numbers, () if not len(self.inputs) else self.controls
+
+    @cached_property
+    def _run(self) -> Run:
+        """Run at its start, for its types."""
+        return computed(started, self.tree, (*self._arguments, self.times, self.g, self.xi))
+
+    @cached_property
+    def _observation(self) -> dict[str, np.ndarray]:
+        return computed(_observables, self.tree, (*self._arguments, self._run))
+
+    # --- functions -----------------------------------------------------------------------------------------
+    def functions(self, name: str) -> dict[str, Export]:
+        """What is exported, by its name in the code.
+
+        ``step`` and ``advance`` take (parameters, inputs, state), ``start`` (parameters, inputs, times, g, ξ),
+        ``observe`` (parameters, inputs, state), ``project`` (parameters, times, g, ξ).
+        """
+        both, run = self._arguments, self._run
+        return {
+            f"{name}_start": Export(_start, (*both, self.times, self.g, self.xi)),
+            f"{name}_advance": Export(_step, (*both, run), is_loop=True),
+            f"{name}_observe": Export(_observe, (*both, run)),
+            f"{name}_project": Export(_project, (both[0], self.times, self.g, self.xi)),
+        }
+
+    def compiled(self, name: str, target: Target, **more: Export) -> ObjectCode:
+        """Object code of the functions, and of ``more`` of them by their last names."""
+        with float64():
+            every = self.functions(name) | {f"{name}_{key}": export for key, export in more.items()}
+            return exported(every, self.tree, target)
+
+
+def problem_of(held: Held, numbers: Any, inputs: Any, times: Any) -> Problem:
+    """Problem with these parameters and inputs, arrays of the shapes of those held."""
+    system = held.system
+    parameters = eqx.combine(numbers, system.parameters)
+    system = eqx.tree_at(lambda s: s.parameters, system, parameters) if jax.tree.leaves(numbers) else system
+    controls = held.controls if isinstance(inputs, tuple) else jax.tree_util.Partial(_held, inputs)
+    return Problem(system, held.method, Clock(times.t0, times.dt, controls))
+
+
+def _held(values: Any, t: Any) -> Any:
+    """Controls that are held."""
+    return jnp.asarray(values)
+
+
+def started(held: Held, given: tuple) -> Run:
+    """Run at its start, for ``computed``."""
+    return _start(held, *given)[0]
+
+
+def _start(held: Held, numbers: Any, inputs: Any, times: Times, g: Any, xi: Array) -> tuple[Run, Array]:
+    problem = problem_of(held, numbers, inputs, times)
+    node = problem.method.first_node(problem.system, problem.clock, g, xi)
+    sound = is_start(problem.system, times.t0, g, xi, times.dt)
+    status = jnp.where((node.status == 0) & ~sound, np.int32(Result.START), node.status)
+    return Run(times.t0, times.dt, node._replace(status=jnp.zeros_like(node.status))), status
+
+
+def _step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
+    problem = problem_of(held, numbers, inputs, run)
+    node = problem.method.next_node(problem.system, problem.clock, run.node)
+    return run._replace(node=node), node.status
+
+
+def _observables(held: Held, given: tuple) -> dict[str, Array]:
+    numbers, inputs, run = given
+    return observe(problem_of(held, numbers, inputs, run), Node.of(run.node))
+
+
+def _observe(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Any, Array]:
+    group = held.system.group
+    values = _observables(held, (numbers, inputs, run))
+    t = run.t0 + run.node.k * run.dt
+    return (t, group.to_vector(run.node.g), [values[key] for key in _ordered(values)]), jnp.zeros((), np.int32)
+
+
+def _project(held: Held, numbers: Any, times: Times, g: Any, xi: Array) -> tuple[Any, Array]:
+    system = problem_of(held, numbers, (), times).system
+    g = system.project_position(g, times.t0)
+    xi = system.projected_velocity(system.at(g, times.t0), xi)
+    leaves = [jnp.ravel(leaf) for leaf in (*jax.tree.leaves(g), xi)]
+    sound = jnp.all(jnp.isfinite(jnp.concatenate(leaves)))
+    return (g, xi), jnp.where(sound, np.int32(Result.SUCCESS), np.int32(Result.START))
+
+
+def _ordered(values: Mapping[str, Any]) -> list[str]:
+    """Names of observables, the velocity first."""
+    first = ("xi", "p", "energy", "multipliers", "constraint_residual")
+    return [*first, *sorted(values.keys() - set(first))]
+
+
+def identifiers(names: Sequence[str]) -> list[str]:
+    """Distinct identifiers, of letters, digits and underscores, for names."""
+    made: list[str] = []
+    for i, name in enumerate(names):
+        word = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or f"n{i}"
+        made.append(word if word not in made else f"{word}_{i}")
+    return made
+
+
+def _flat(tree: Any) -> np.ndarray:
+    """Numbers of a pytree one after another."""
+    return np.concatenate([*(np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(tree)), np.zeros(0)])

@@ -1,0 +1,232 @@
+"""Validity tests of steps, and the results that they decide.
+
+``judge`` validates the outcome of a step (convergence, finite values, the retraction's chart, the rank of the
+constraints) and returns the next ``State``, for the loop of ``solve``, for ``integrate`` and for compositions alike.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.algebra.linear import apart, det, pivots, solve_spd
+from geonh.arguments.precision import is_traced
+from geonh.engine import is_forward_only
+from geonh.groups.base import ArrayLike
+from geonh.integrators.node import Outcome, State
+from geonh.mechanics.redundancy import RISE, excess
+from geonh.mechanics.system import System
+
+RANK_COSINE = 1e-6
+"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of orthonormal ones, must exceed this:
+it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the cosine
+between the Plücker vectors)."""
+
+ASYMMETRY = 1e-10
+"""Largest asymmetry of a metric, relative to its size."""
+
+
+class Result(IntEnum):
+    """Status of a run at its end, or the reason why it stopped; ``message`` describes it.
+
+    Attributes
+    ----------
+    SUCCESS : 0
+        The run reached its end.
+    NEWTON : 1
+        Newton's method did not converge.
+    NOT_FINITE : 2
+        A value of the state, or the potential there, is not finite.
+    RANK : 3
+        The constraints became dependent.
+    CHART : 4
+        The body turns by half a turn or more in one step.
+    INTERRUPTED : 5
+        Ctrl-C.
+    METRIC : 6
+        The metric is not symmetric and positive definite, or no velocity has the momentum.
+    ACROSS : 7
+        The step is too long for the forces across the constraints.
+    EVENT : 8
+        An event stopped the run.
+    START : 9
+        The run did not start: its initial state is invalid, or dt past the method's limits. Members of ensembles, and
+        runs in a JAX transformation.
+    LEAP : 10
+        The contact of a rolling body leaps to another place within one step.
+    STEP : 11
+        The steps of variable length vanish.
+    END : 12
+        The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
+    UNFINISHED : 13
+        ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
+    """
+
+    SUCCESS = 0
+    NEWTON = 1
+    NOT_FINITE = 2
+    RANK = 3
+    CHART = 4
+    INTERRUPTED = 5
+    METRIC = 6
+    ACROSS = 7
+    EVENT = 8
+    START = 9
+    LEAP = 10
+    STEP = 11
+    END = 12
+    UNFINISHED = 13
+
+    @property
+    def failed(self) -> bool:
+        """True if the run stopped because of an error, not at its end, at an event or by Ctrl-C."""
+        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT, Result.END)
+
+    @property
+    def message(self) -> str:
+        """Description of the result, with a remedy."""
+        return {
+            Result.SUCCESS: "reached the end",
+            Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
+            Result.NOT_FINITE: "a value of the state, the potential there, or its momentum's velocity, is not finite",
+            Result.RANK: (
+                "the constraints became dependent (their rank drops here), so the constraint force is not determined; "
+                "or redundant ones became independent or contrary (it rises); "
+                "or they turned by a right angle or more in one step, as where a step is not stable: lower dt"
+            ),
+            Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
+            Result.INTERRUPTED: "interrupted",
+            Result.METRIC: (
+                "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ), or no "
+                "velocity has the momentum"
+            ),
+            Result.ACROSS: (
+                "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
+                "or take Gauss(2)"
+            ),
+            Result.EVENT: "stopped at an event",
+            Result.START: (
+                "did not start: g0 or xi0 is off the group or the constraints, or dt past the method's limits; "
+                "geonh.solve says which"
+            ),
+            Result.LEAP: (
+                "the contact leaps within one step over a part of the surface that is more curved than the body, which "
+                "rests on two points there and meets the surface anew; a smaller or rounder body would not"
+            ),
+            Result.STEP: (
+                "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
+                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding, or too large "
+                "for reversible steps"
+            ),
+            Result.END: "the next step would pass the end of the run",
+            Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
+        }[self]
+
+
+def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
+    """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
+    x = system.at(outcome.g, t)
+    unit = _unit_rows(system, x)
+    numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
+    numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
+    total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
+    k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
+    status = first_failure(
+        (_metric_fails(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_lost_metric(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(outcome.converged)), Result.METRIC),
+        (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
+        (jnp.logical_not(outcome.converged), Result.NEWTON),
+        (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
+        (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (_has_leapt(system, before, x, t, h), Result.LEAP),
+    )
+    status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
+    return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
+
+
+def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
+    """System with independent rows at a node, for the step from there, and the node with those rows; themselves if all
+    rows are independent.
+    """
+    if system.rank is None:
+        return system, state
+    x = system.at(state.g, t)
+    held = system.holding(x)
+    return held, state._replace(rows=_unit_rows(held, x))
+
+
+def unless_risen(system: System, state: State, t: ArrayLike) -> State:
+    """Node with the status RANK if other rows than those of the step are independent there, or contradict them."""
+    if system.rank is None:
+        return state
+    risen = ~(excess(system, system.at(state.g, t)) <= RISE)
+    return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
+
+
+def _unit_rows(system: System, x: Any) -> Array:
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
+    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
+
+
+def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
+    """True if the constraints are known to fail between the nodes of a step that ends at x."""
+    if before is None or h is None:
+        return False
+    joins = system.joins(system.at(before.g, None if t is None else t - h), x)
+    return False if joins is True else jnp.logical_not(joins)
+
+
+def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Array | bool:
+    """True if the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
+    if no velocity has the node's momentum.
+
+    Steps compute and eliminate the mass matrix of a metric anyway. For a non-quadratic ℓ it is the Hessian
+    at the node's velocity: that of its momentum, which is the node's only datum. The step's own is used instead
+    where p is nearly M(x, 0)ξ.
+    """
+    field = None if system.given_metric is None else system.given_metric.field
+    if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
+        return False
+    if not system.is_quadratic:
+        p = (outcome.p_plus + outcome.p_minus) / 2
+        xi = system.velocity(x, p) if outcome.xi is None else _checked_velocity(system, x, p, outcome.xi)
+        return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
+    M = system.mass_matrix(x)
+    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if field is not None else False
+    return jnp.any(pivots(M) <= 0) | asymmetric
+
+
+def _lost_metric(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
+    """True if a step failed and the metric is not positive definite within half a step to one and a half along the
+    velocity, which may grow on the way: no velocities exist there, and the equations of a step have no solution.
+    """
+    if before is None or h is None or not (system.metric_varies and system.is_quadratic):
+        return False
+
+    def is_ahead() -> Array:
+        x = system.at(before.g, None if t is None else t - h)
+        xi = system.velocity(x, before.p_minus)
+        ways = [system.act(x, system.group.exp(s * h * xi), s * h) for s in (0.5, 1.0, 1.5)]
+        return jnp.any(jnp.stack([jnp.any(pivots(system.mass_matrix(y)) <= 0) for y in ways]))
+
+    return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
+
+
+def _checked_velocity(system: System, x: Any, p: Array, xi: Array) -> Array:
+    """Velocity of a momentum p, given a candidate xi, all of shape=[n]; computed where it may be another, or none."""
+    off = solve_spd(system.mass_matrix(x), p - system.momentum_at_rest(x)) - xi
+    return lax.cond(16 * (off @ off) <= xi @ xi, lambda: xi, lambda: system.velocity(x, p))
+
+
+def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:
+    """Status of the first condition that holds, else SUCCESS."""
+    status = jnp.asarray(int(Result.SUCCESS), dtype=np.int32)
+    for condition, result in reversed(conditions):
+        status = jnp.where(condition, np.int32(result), status)
+    return status

@@ -1,0 +1,274 @@
+r"""Constraints of a system: rows, right-hand sides, projections and reactions.
+
+    φ(x) = 0,  μ(x) ξ = b(x)
+
+Holonomic constraints φ, of shape=[k], add their derivative along the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k
+rows of μ. A system without constraints is one with m = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.algebra.elimination import UNROLLED
+from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
+from geonh.arguments.precision import is_traced
+from geonh.arguments.validators import as_float64
+from geonh.engine import computed, in_float64, traced_once
+from geonh.geometry.distribution import rank_fault
+from geonh.geometry.field import Moment
+from geonh.groups.base import Point, tree_add
+from geonh.mechanics.holonomic import from_afar
+from geonh.mechanics.lagrangian import LagrangianSystem
+from geonh.mechanics.redundancy import holding, with_known_rank, with_rank_near
+from geonh.mechanics.soundness import metric_fault
+
+
+class ConstrainedSystem(LagrangianSystem):
+    """Lagrangian system with constraints, and its evaluation; for the arguments see ``System``."""
+
+    def holonomic_residual(self, x: Any) -> Array:
+        """φ(x), shape=[k]; k = 0 without holonomic constraints."""
+        return jnp.zeros(0) if self.holonomic is None else self.holonomic(x, self.parameters)
+
+    @traced_once
+    def holonomic_rows(self, x: Any) -> Array:
+        """G = ρ_x*d_xφ, shape=[k, n]: φ̇ = Gξ."""
+        if self.holonomic is None:
+            return jnp.zeros((0, self.group.dim))
+        zero = jnp.zeros(self.group.dim)
+        return jax.jacrev(lambda eta: self.holonomic_residual(tree_add(x, self.anchor(x, eta))))(zero)
+
+    @traced_once
+    def annihilator(self, x: Any) -> Array:
+        """Annihilating forms μ(x), shape=[m, n], those of φ first; m = 0 without constraints."""
+        if self.distribution is None:
+            return self.holonomic_rows(x)
+        forms = self.distribution.annihilator(x, self.parameters)
+        return forms if self.holonomic is None else jnp.concatenate([self.holonomic_rows(x), forms])
+
+    def right_hand_side(self, x: Any) -> Array:
+        """b(x) in μ(x)ξ = b(x), shape=[m]; −∂φ/∂t for φ."""
+        of_forms = jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
+        if self.holonomic is None:
+            return of_forms
+        if not isinstance(x, Moment):
+            return jnp.concatenate([jnp.zeros_like(self.holonomic_residual(x)), of_forms])
+        moving = jax.jvp(self.holonomic_residual, (x,), (self.rate(x, jnp.zeros(self.group.dim)),))[1]
+        return jnp.concatenate([-moving, of_forms])
+
+    @traced_once
+    def constraint_apart(self, x: Any) -> tuple[Array, Array]:
+        """μ(x) and b(x) of the same constraint, shapes [m, n] and [m], with orthogonal rows, as of ``apart``."""
+        held = self.holding(x)
+        mu, b = apart(held.annihilator(x), held.right_hand_side(x)[:, None])
+        return mu, b[:, 0]
+
+    def with_rank_at(self, g0: Any, t0: Any = None) -> Any:
+        """System that knows the number of its independent constraints at a point, as ``solve`` finds it at a start.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Point, on the holonomic constraints.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        System
+            The system itself if all constraints are independent, or anything is traced.
+
+        Raises
+        ------
+        ValueError
+            If constraints are dependent at the point only, contradict each other, or are as many as ``rank`` does not
+            say.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are redundant and ``rank`` is not given.
+        """
+        g, t = self.point(g0, on_group=False), 0.0 if t0 is None else t0
+        return self if is_traced(self, g, t) else with_rank_near(self, as_float64(t, "t0", ()), g)
+
+    def holding(self, x: Any) -> Any:
+        """System with independent rows alone, chosen at the base point x; the system itself if all are independent."""
+        return holding(self, x)
+
+    def rows(self, x: Any) -> Array:
+        """Rows whose rank must stay full along a run, of the forms or of the frame, shape=[k, n]."""
+        if self.distribution is None or self.holonomic is not None:
+            return self.annihilator(x)
+        return self.distribution.degeneracy_rows(x, self.parameters)
+
+    def joins(self, x: Any, y: Any) -> Array | bool:
+        """False where the constraints are known to fail between base points x and y of a step, at which they hold.
+
+        True unless a subclass has such a test.
+        """
+        return True
+
+    def constraint_residual(self, x: Any, xi: Array) -> Array:
+        """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""
+        if self.holonomic is None:
+            return self.nonholonomic_residual(x, xi)
+        return self.annihilator(x) @ xi - self.right_hand_side(x)
+
+    def reaction(self, x: Any, lam: Array) -> Array:
+        """Constraint force μ(x)ᵀλ, shape=[n], of multipliers of shape=[m]."""
+
+        def power(xi: Array) -> Array:
+            rows = self.constraint_residual(x, xi)
+            if np.shape(lam) != rows.shape:
+                raise ValueError(f"lam must have shape {list(rows.shape)}, got {list(np.shape(lam))}")
+            return lam @ rows
+
+        return jax.grad(power)(jnp.zeros(self.group.dim))
+
+    def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
+        """μ(x)ξ − b(x) of the distribution alone, shape=[m − k]; ``xi`` of shape=[n]."""
+        if self.distribution is None:
+            return jnp.zeros(0)
+        return self.distribution.residual(xi, x, self.parameters)
+
+    def normal_momentum(self, x: Any, p: Array) -> Array:
+        """Q*(p − Π), shape=[n]: the component of a momentum Mξ, shape=[n], normal to the constraints."""
+        self = self.holding(x)
+        if self.holonomic is not None:
+            mu = self.annihilator(x)
+            return -mu.T @ saddle(self.mass_matrix(x), mu, p, self.right_hand_side(x))[1]
+        if self.distribution is None:
+            return jnp.zeros(self.group.dim)
+        return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
+
+    def split_forms(self, x: Any) -> tuple[OrthonormalForms, OrthonormalForms]:
+        """``orthonormal_forms`` in two parts: those of φ, shape=[k, n], and the nonholonomic ones orthogonal to them,
+        shape=[m − k, n].
+        """
+        forms = self.orthonormal_forms(x)
+        k = len(self.holonomic_residual(x)) if self.rank is None else self.rank.positions
+        return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
+
+    @traced_once
+    def orthonormal_forms(self, x: Any) -> OrthonormalForms:
+        """Orthonormal form Nξ = c of the constraint, for M⁻¹: N and NM⁻¹ of shape=[m, n], and c, shape=[m]."""
+        held = self.holding(x)
+        return orthonormal_forms(self.mass_matrix(x), held.annihilator(x), held.right_hand_side(x))
+
+    def nonholonomic_part(self, x: Any, reaction: Array) -> Array:
+        """Part of a reaction μᵀλ, shape=[n], that is orthogonal to the rows of φ in M⁻¹."""
+        if self.holonomic is None:
+            return reaction
+        N, lifts, _ = self.split_forms(x)[1]
+        return N.T @ (lifts @ reaction)
+
+    def projected_velocity(self, x: Any, xi: Array) -> Array:
+        """Pξ + QY, shape=[n]: the velocity nearest to ``xi``, shape=[n], in the kinetic metric, that satisfies the
+        constraints.
+        """
+        M = self.mass_matrix(x)
+        return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
+
+    def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+        """``saddle``; nan where M is a varying metric that is not positive definite.
+
+        Its elimination yields the pivots of M anyway. Above ``UNROLLED`` dimensions it does not, and only nodes are
+        checked; likewise for a non-quadratic ℓ, since its iterations pass through inadmissible velocities.
+        """
+        v, lam = saddle(M, mu, force, right)
+        if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
+            return v, lam
+        proper = jnp.all(pivots(M) > 0)
+        return jnp.where(proper, v, jnp.nan), jnp.where(proper, lam, jnp.nan)
+
+    # --- initial conditions --------------------------------------------------------------------------------
+    @in_float64
+    def project(self, g0: Any, xi0: Any, t0: Any = None) -> Any:
+        """Projection of ``xi0`` (in the kinetic metric) onto the velocities that satisfy the constraints at ``g0``.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Group element.
+        xi0 : array_like, shape=[n]
+            Velocity.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        xi : array, shape=[n]
+            P ξ0 + QY. With holonomic constraints the pair (g, xi): ``project_position(g0)``, and the velocity
+            there.
+
+        Raises
+        ------
+        ValueError
+            If it does not exist: dependent constraints, a metric that is not positive definite there, or no point near
+            ``g0`` that satisfies the holonomic constraints.
+        """
+        xi = as_float64(xi0, "xi0", (self.group.dim,))
+        t0 = as_float64(0.0 if t0 is None else t0, "t0", ())
+        g = self.project_position(g0, t0)
+        if is_traced(self, g, xi, t0):
+            xi = self.projected_velocity(self.at(g, t0), xi)
+        else:
+            made = computed(_projection, self, (g, xi, t0))
+            known = with_known_rank(self, t0, g, made.rows)
+            made = made if known is self else computed(_projection, known, (g, xi, t0))
+            fault = metric_fault(self, made.M, "at g0") or rank_fault(self.name, made.held, "at g0")
+            if fault:
+                raise ValueError(fault)
+            xi = made.xi
+        return xi if self.holonomic is None else (g, xi)
+
+    @in_float64
+    def project_position(self, g0: Any, t0: Any = None) -> Point:
+        """A point near ``g0`` that satisfies the holonomic constraints φ = 0: ``g0`` itself if there are none.
+
+        Newton steps g ← g exp(M⁻¹Gᵀν), of minimum norm in the kinetic metric, are taken until φ = 0 to rounding.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Initial guess.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        point of the group
+
+        Raises
+        ------
+        ValueError
+            If ``g0`` is not a point of the group, or the iteration does not converge.
+        """
+        g = self.point(g0)
+        if self.holonomic is None:
+            return g
+        t = as_float64(0.0 if t0 is None else t0, "t0", ())
+        return from_afar(self if is_traced(self, g, t) else with_rank_near(self, t, g), g, t)
+
+
+class _Projection(NamedTuple):
+    """Mass matrix, all rows and independent ones, and the velocity that satisfies the constraints."""
+
+    M: Array
+    rows: Array
+    held: Array
+    xi: Array
+
+
+def _projection(system: ConstrainedSystem, node: tuple) -> _Projection:
+    g, xi, t = node
+    x = system.at(g, t)
+    projected = system.projected_velocity(x, xi)
+    return _Projection(system.mass_matrix(x, projected), system.rows(x), system.holding(x).rows(x), projected)

@@ -1,0 +1,35 @@
+"""First integrals of a system, as declared by its author."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+from jax import Array
+
+from geonh.groups.base import Point
+
+
+class FirstIntegral(eqx.Module):
+    """First integral of the continuous motion.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(g, xi, p, parameters)`` → scalar or array, in ``jax.numpy``, of a point of the group, the velocity
+        and the momentum, both of shape=[n].
+    note : str
+        Notes on its conservation, for ``geonh show`` and the docs (for instance "roundoff under GNI").
+    momentum : str
+        Momentum at a node used as p: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻. ``System`` raises ValueError
+        for other words.
+    """
+
+    function: Callable
+    note: str = eqx.field(static=True, default="")
+    momentum: str = eqx.field(static=True, default="average")
+
+    def along(self, system: Any, g: Point, xi: Array, t: Any = None) -> Any:
+        """Value on the continuous motion, p = ∂ℓ/∂ξ, a scalar or array as of ``function``; xi of shape=[n]."""
+        return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
