@@ -104,6 +104,7 @@ def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
         "method": describe(sweep.method),
         "members": sweep.members.size,
         **length,
+        **({} if sweep.times is None else {"times": sweep.times.tolist()}),
         "save_every": sweep.save_every,
         "what differs": list(sweep.members.varied),
         "initial data": sweep.members.initial_data(),

@@ -21,8 +21,8 @@ from geonh.engine import Interrupts, computed
 from geonh.ensembles.described import packed, unpacked
 from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
+from geonh.ensembles.progress import first_nodes
 from geonh.ensembles.reading import read
-from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep

@@ -62,7 +62,7 @@ class VariableSteps(Integrator):
         left = clock.end - state.memory.t
         nearer = jnp.abs(left) < jnp.abs(state.memory.h)
         begin = state._replace(memory=state.memory._replace(h=jnp.where(nearer, left, state.memory.h)))
-        return lax.cond(has_ended(clock, state.memory.t), lambda: state, lambda: self.next_node(system, clock, begin))
+        return lax.cond(is_at(state.memory.t, clock.end), lambda: state, lambda: self.next_node(system, clock, begin))
 
     def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
         """Node of an outcome, validated; its status is END if it is past the end of the run."""
@@ -70,7 +70,7 @@ class VariableSteps(Integrator):
         if clock.end is None:
             return new
         over = jnp.sign(clock.dt) * (made.memory.t - clock.end) > 0
-        passes = over & ~has_ended(clock, made.memory.t)
+        passes = over & ~is_at(made.memory.t, clock.end)
         return new._replace(status=jnp.where(passes & (new.status == 0), np.int32(Result.END), new.status))
 
     def inside(self, clock: Clock, state: State, h: Array) -> tuple[Clock, State]:
@@ -80,9 +80,9 @@ class VariableSteps(Integrator):
         return Clock(pace.t, h, clock.function()), inner
 
 
-def has_ended(clock: Clock, t: Any) -> Any:
-    """True if the time t, of any shape, is the end of the run, to rounding."""
-    return abs(clock.end - t) <= 4 * np.finfo(float).eps * abs(clock.end)
+def is_at(t: Any, end: Any) -> Any:
+    """True if times t, of any shape, are the end of a run, to rounding."""
+    return abs(end - t) <= 4 * np.finfo(float).eps * abs(end)
 
 
 def refuse_variable_steps(method: Any) -> None:

@@ -22,7 +22,7 @@ from geonh.integrators.clock import Clock, NodalControls
 from geonh.integrators.node import State, Warm
 from geonh.integrators.registry import stepping_method
 from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import VariableSteps, has_ended
+from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
@@ -142,7 +142,7 @@ def integrate(
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
         if end is not None:
-            unfinished = (status[-1] == 0) & ~has_ended(clock, states.t[-1])
+            unfinished = (status[-1] == 0) & ~is_at(states.t[-1], clock.end)
             status = status.at[-1].set(jnp.where(unfinished, np.int32(Result.UNFINISHED), status[-1]))
         return TracedTrajectory.of(
             problem, _times(clock, states.k), Node.of(states), status, None if rows is None else rows[states.k]

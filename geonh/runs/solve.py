@@ -113,7 +113,7 @@ def solve(
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
-        t_end = _last_of(t_eval, t0)
+        t_end = last_of(t_eval, t0)
     varies = isinstance(method, VariableSteps)
     span = as_variable_span(dt, n_steps, t_end, t0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
@@ -228,7 +228,7 @@ def resume(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _last_of(t_eval: Any, t0: Any) -> float:
+def last_of(t_eval: Any, t0: Any) -> float:
     """Last of the times, at which a run ends; ValueError if there is no step to it."""
     last = as_one_axis(t_eval, "t_eval")[-1]
     if last == as_float64(t0, "t0", ()):

@@ -228,7 +228,7 @@ def drift(run):
 def test_reversible_steps_keep_the_energy_of_a_close_encounter():
     run = gn.solve(PARTICLE, "gauss4", **ORBIT, tolerance=1e-3, t_end=400.0)
     lengths = np.diff(run.t)
-    assert 6000 < len(run) < 8000
+    assert 6000 < len(run) < 9000
     assert lengths[:-1].max() > 100 * lengths[:-1].min()
     slope, error = drift(run)
     assert error < 5e-5  # of fixed steps 1e-4 with 80 000
@@ -259,7 +259,7 @@ def test_a_monitor_may_be_given():
     adaptive = gn.Adaptive(gn.Gauss(2), 1e-3, monitor=time_scale)
     run = gn.solve(PARTICLE, adaptive, **ORBIT, t_end=100.0)
     nearest = np.argmin(np.linalg.norm(run.g, axis=1)[:-2])
-    assert np.diff(run.t)[nearest] < 0.02 * np.diff(run.t)[:-1].max()
+    assert np.diff(run.t)[nearest] < 0.03 * np.diff(run.t)[:-1].max()
     assert drift(run)[1] < 1e-4
     with pytest.raises(TypeError, match=r"monitor takes \(t, g, xi\)"):
         gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t: t)
@@ -356,11 +356,11 @@ def test_others_say_that_they_have_equal_steps():
         gn.solve_ensemble(SLEIGH, CONTROLLED, **START, dt=0.1, n_steps=10)
     with pytest.raises(ValueError, match="here they are of one length"):
         gn.diagnostics.convergence(SLEIGH, CONTROLLED, **START)
-    with gn.float64(), pytest.raises(ValueError, match="pass n_steps, not t_end"):
+    with gn.float64(), pytest.raises(ValueError, match="n_steps is missing: a traced run has a known number"):
         gn.integrate(SLEIGH, CONTROLLED, **START, dt=0.1, t_end=10.0)
     with pytest.raises(ValueError, match="cannot be composed"):
         gn.compose(CONTROLLED, "yoshida4")
-    with pytest.raises(TypeError, match="controls as a function of t"):
+    with pytest.raises(TypeError, match="controls as a function of t, such as lambda"):
         gn.solve(
             gn.System(Translations(1), metric=np.eye(1), forces=lambda t, x, xi, u: u),
             gn.RKMK(5), xi0=[0.0], tolerance=1e-6, t_end=1.0, controls=np.zeros((3, 1)),
