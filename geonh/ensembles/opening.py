@@ -80,7 +80,12 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     if about["what"] == "run":
         from geonh.ensembles.times import times as times_of
 
-        data = data.assign_coords(times_of(before.t0, before.dt, range(0, sizes["time"] * step, step)))
+        if "t" in data:
+            import xarray as xr
+
+            data = data.assign_coords(xr.Coordinates({"time": data["t"]}, indexes={})).drop_vars("t")
+        else:
+            data = data.assign_coords(times_of(before.t0, before.dt, range(0, sizes["time"] * step, step)))
     elif nodes in sizes:
         if sizes[nodes] != about["configuration"]["n_steps"] // step + 1:
             raise StoreError(f"{store.path} is damaged: its members have {sizes[nodes]} nodes")

@@ -13,7 +13,7 @@ from geonh.runs.start import as_start, first_node
 SLEIGH = gn.systems.chaplygin_sleigh()
 START = {"xi0": [0.8, -0.5, 0.0]}
 CONTROLLED = gn.Adaptive(gn.RKMK(5), 1e-8)
-METHODS = ["rkmk5", "gauss4"]
+METHODS = ["rkmk5", "rkmk8", "gauss4"]
 
 
 def entry(name):
@@ -353,11 +353,7 @@ def test_contradictions_are_told(method, options, words):
 
 def test_others_say_that_they_have_equal_steps():
     with pytest.raises(ValueError, match="here they are of one length, as of RKMK"):
-        gn.solve_ensemble(SLEIGH, CONTROLLED, **START, dt=0.1, n_steps=10)
-    with pytest.raises(ValueError, match="here they are of one length"):
-        gn.diagnostics.convergence(SLEIGH, CONTROLLED, **START)
-    with gn.float64(), pytest.raises(ValueError, match="n_steps is missing: a traced run has a known number"):
-        gn.integrate(SLEIGH, CONTROLLED, **START, dt=0.1, t_end=10.0)
+        gn.analysis.lyapunov_exponents(SLEIGH, np.zeros(3), START["xi0"], dt=0.1, n_steps=10, method=CONTROLLED)
     with pytest.raises(ValueError, match="cannot be composed"):
         gn.compose(CONTROLLED, "yoshida4")
     with pytest.raises(TypeError, match="controls as a function of t, such as lambda"):
@@ -365,3 +361,44 @@ def test_others_say_that_they_have_equal_steps():
             gn.System(Translations(1), metric=np.eye(1), forces=lambda t, x, xi, u: u),
             gn.RKMK(5), xi0=[0.0], tolerance=1e-6, t_end=1.0, controls=np.zeros((3, 1)),
         )  # fmt: skip
+
+
+# --- traced runs to an end ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [None, "rkmk5", "gauss4"])
+def test_a_traced_run_to_an_end_has_the_bits_of_solve_and_derivatives_at_that_time(method):
+    def there(w, t_end, n=500):
+        return gn.integrate(SLEIGH, method, xi0=jnp.stack([w, -0.5, 0.0]), tolerance=1e-8, t_end=t_end, n_steps=n)
+
+    run = gn.solve(SLEIGH, method, **START, tolerance=1e-8, t_end=20.0)
+    with gn.float64():
+        traced = there(0.8, 20.0)
+        np.testing.assert_array_equal(traced.g[: len(run)], run.g)
+        np.testing.assert_array_equal(traced.t[: len(run)], run.t)
+        np.testing.assert_array_equal(traced.t[len(run) :], 20.0)
+        assert traced.success
+        end = jax.jit(lambda w, t_end: there(w, t_end).g[-1])
+        slope, speed = jax.jacrev(end, (0, 1))(0.8, 20.0)
+        np.testing.assert_allclose(slope, jax.jacfwd(end)(0.8, 20.0), rtol=1e-12)
+        differences = [(end(0.8 + d, 20.0) - end(0.8 - d, 20.0)) / (2 * d) for d in (2e-4, 1e-4)]
+        np.testing.assert_allclose(slope, (4 * differences[1] - differences[0]) / 3, rtol=2e-6)
+        cos, sin = np.cos(run.g[-1, 0]), np.sin(run.g[-1, 0])
+        omega, v, w = run.xi[-1]
+        np.testing.assert_allclose(speed, [omega, cos * v - sin * w, sin * v + cos * w], rtol=1e-6)
+        short = there(0.8, 20.0, 5)
+        assert Result(int(short.status[-1])) is Result.UNFINISHED
+        assert not short.success
+        batch = jax.vmap(lambda w: there(w, 5.0))(jnp.array([0.1, 0.8, 2.0]))
+        assert len(set(batch.k[:, -1].tolist())) == 3
+        np.testing.assert_array_equal(batch.g[1, -1], there(0.8, 5.0).g[-1])
+
+
+def test_traced_runs_say_what_they_need():
+    with gn.float64():
+        with pytest.raises(ValueError, match="n_steps is missing: a traced run has a known number"):
+            gn.integrate(SLEIGH, **START, tolerance=1e-6, t_end=1.0)
+        with pytest.raises(ValueError, match="dt = -0.1 leads away"):
+            gn.integrate(SLEIGH, **START, tolerance=1e-6, dt=-0.1, t_end=1.0, n_steps=10)
+        with pytest.raises(ValueError, match="n_steps of variable length need dt"):
+            gn.integrate(SLEIGH, **START, tolerance=1e-6, n_steps=10)
