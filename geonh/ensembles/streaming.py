@@ -271,6 +271,7 @@ class _Stream:
             last = self._read(computed(node_row, self.problem, watched.state)[None])
             facts["last"] = dict(zip(last, packed(values[0] for values in last.values()), strict=True))
         if self.sweep.events:
+            assert self.loop.crossings is not None
             facts["events"] = packed(self.loop.crossings[1:])
         self.store.write(shard, self._read(rows), facts)
 

@@ -398,7 +398,7 @@ def test_traced_runs_say_what_they_need():
     with gn.float64():
         with pytest.raises(ValueError, match="n_steps is missing: a traced run has a known number"):
             gn.integrate(SLEIGH, **START, tolerance=1e-6, t_end=1.0)
-        with pytest.raises(ValueError, match="dt = -0.1 leads away"):
+        with pytest.raises(ValueError, match=r"dt = -0.1 leads away"):
             gn.integrate(SLEIGH, **START, tolerance=1e-6, dt=-0.1, t_end=1.0, n_steps=10)
         with pytest.raises(ValueError, match="n_steps of variable length need dt"):
             gn.integrate(SLEIGH, **START, tolerance=1e-6, n_steps=10)
