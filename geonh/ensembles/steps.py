@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from geonh.engine import BatchStepping, batch_stepping, mapped
 from geonh.ensembles.batch import Batch, Shared
@@ -19,6 +21,7 @@ from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import MemberEvents
 from geonh.ensembles.progress import Progress, nodes_of, replaced_at
 from geonh.ensembles.reading import MemberNode, Placed, flattened
+from geonh.integrators.base import Problem
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import is_at
@@ -28,10 +31,8 @@ from geonh.runs.loop import next_node
 
 PIECE = 2**24
 """Bytes of the nodes of a batch."""
-MOST = 2**40
-"""Number of steps between two times that no run exceeds."""
-WATCHED = 64
-"""Number of steps between two searches for events."""
+LEAP = 16
+"""Number of steps between two looks at which members have reached a time; later a quarter of those done."""
 
 
 class EqualSteps:
@@ -83,12 +84,16 @@ class ChosenSteps:
 
     def _advance(self, progress: Progress, events: MemberEvents | None, time: float) -> None:
         """Make steps of the active members while they do not pass a time."""
-        runner = self._runner_to(time)
+        runner, done = self._runner_to(time), 0
         while progress.active.any():
+            n, before = max(LEAP, done // 4), progress.states.k
             if events is None:
-                progress.advance(runner, 1, MOST, self._threads)
+                progress.advance(runner, 1, n, self._threads)
             else:
-                self._watched(progress, events, runner, WATCHED)
+                self._watched(progress, events, runner, n)
+            arrived = progress.active & (progress.states.k - before < n)
+            progress.status[arrived] = Result.END
+            done += n
         progress.status[progress.status == Result.END] = Result.SUCCESS
 
     def _finish(self, progress: Progress, events: MemberEvents | None, end: float) -> None:
@@ -108,8 +113,10 @@ class ChosenSteps:
         """Make n steps of the active members, and locate their events."""
         system = self._sweep.system
         before = _only(progress.active, nodes_of(system, progress.states).taken(np.s_[:, None]))
-        nodes = Nodes.of_rows(progress.advance(runner, n, 1, self._threads), system.group.dim, timed=True)
+        rows = progress.advance(runner, n, 1, self._threads)
         if events is not None:
+            nodes = Nodes.of_rows(rows, system.group.dim, timed=True)
+            rows[np.diff(nodes.k, axis=1, prepend=before.k) == 0] = np.nan  # of members that wait
             progress.stop(events.locate(progress.indices, before, nodes), before, nodes)
 
     def _at(self, progress: Progress, events: MemberEvents | None, time: float) -> Nodes:
@@ -141,6 +148,16 @@ def _only(which: np.ndarray, nodes: Nodes) -> Nodes:
     return nodes if which.all() else replaced_at(nowhere, which, jax.tree.map(lambda a: a[which], nodes))
 
 
+def next_or_same(problem: Problem, state: State) -> tuple[State, Array]:
+    """Advance a member by one step, or leave it where that would pass the end: lanes go on together."""
+    new, status = next_node(problem, state)
+    if problem.clock.end is None:
+        return new, status
+    waits = status == Result.END
+    status = jnp.where(waits, np.int32(0), status)
+    return jax.tree.map(lambda a, b: jnp.where(waits, a, b), state, new)._replace(status=status), status
+
+
 def _runner(sweep: Configuration, shared: Shared, batch: Batch, state: State) -> BatchStepping:
     """Loop over members that differ in the data that the sweep varies; ``state`` of one of them."""
     members, varied = batch.members, sweep.members.varied
@@ -148,4 +165,4 @@ def _runner(sweep: Configuration, shared: Shared, batch: Batch, state: State) ->
     parameters = {name: v if name in varied else one.parameters[name] for name, v in members.parameters.items()}
     t0, dt = (getattr(members if name in varied else one, name) for name in ("t0", "dt"))
     many = members._replace(parameters=parameters, t0=t0, dt=dt)
-    return batch_stepping(next_node, node_row, shared.problem(one), shared.problem(many), state)
+    return batch_stepping(next_or_same, node_row, shared.problem(one), shared.problem(many), state)

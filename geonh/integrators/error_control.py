@@ -4,8 +4,8 @@ A step is accepted if its estimated error e is at most a tenth of the tolerance 
 
     r = 10 max(|e_σ|, |e_ξ|/(1 + |ξ|))/δ ≤ 1,
 
-else tried again with the length 0.9 r^{−1/q} h, q = 1 + the order of the embedded solution; the next length is
-0.9 r^{−0.7/q} r₋^{0.4/q} h, with r₋ of the step before (the PI controller of Gustafsson 1991).
+else tried again with the length (θ/r)^{1/q} h, q = 1 + the order of the embedded solution; the next length is
+(θ/r)^{0.7/q} (r₋/θ)^{0.4/q} h, with r₋ of the step before and θ = 0.4 (the PI controller of Gustafsson 1991).
 
 Derivatives are those of the scheme with the lengths that were found; that of a step to the end of a run leads there.
 """
@@ -30,10 +30,10 @@ from geonh.mechanics.system import System
 
 SHARE = 0.1
 """Share of the tolerance that the error of one step may have."""
-SAFETY = 0.9
-"""Factor of the step lengths that the error estimate allows."""
-LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
-"""Bounds of the ratio of consecutive steps."""
+AIM = 0.4
+"""θ, the ratio r at which the next step is aimed."""
+LEAST_FACTOR, RETRY, LARGEST_FACTOR = 0.2, 0.9, 10.0
+"""Bounds of the ratio of consecutive steps; a step that is tried again is shorter by ``RETRY`` at least."""
 VANISHING = 1e-14
 """Step length, relative to the time and to the step before, at which a run ends."""
 FIRST_CHANGE = 0.01
@@ -103,7 +103,7 @@ class ErrorControlled(VariableSteps):
         """Outcome of the length that was found, with the next one to try."""
         pace, q = state.memory, self.method.guarantees.embedded + 1
         size = jnp.maximum(found.ratio, np.finfo(float).tiny)
-        factor = SAFETY * size ** (-0.7 / q) * pace.weight ** (0.4 / q)
+        factor = (AIM / size) ** (0.7 / q) * (pace.weight / AIM) ** (0.4 / q)
         factor = jnp.clip(factor, LEAST_FACTOR, jnp.where(found.tries > 1, 1.0, LARGEST_FACTOR))
         following = lax.stop_gradient(jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step))
         memory = Pace(pace.t + found.h, following, jnp.maximum(size, SMALLEST_ERROR), pace.constants, made.memory)
@@ -136,7 +136,7 @@ def searched(problem: tuple) -> tuple[Found, Outcome]:
 
     def again(carry: tuple[Found, Outcome]) -> tuple[Found, Outcome]:
         h, ratio, tries = carry[0]
-        h = jnp.where(tries > 0, h * jnp.clip(SAFETY * ratio ** (-1 / q), LEAST_FACTOR, SAFETY), h)
+        h = jnp.where(tries > 0, h * jnp.clip((AIM / ratio) ** (1 / q), LEAST_FACTOR, RETRY), h)
         made, ratio = _attempt(problem, h)
         return Found(h, ratio, tries + 1), made
 
