@@ -1,13 +1,14 @@
 """Work and precision of steps that a tolerance chooses, on all systems of the catalogue, in one run.
 
 ``pytest -m benchmark -s tests/benchmarks/test_tolerances.py``, or as a script with ``--page`` to remake the table and
-the figure of docs/times.md, and names of systems to measure these only. Rivals are SciPy's DOP853 and Radau, diffrax's
+the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, and names of systems. Rivals are SciPy's DOP853 and Radau, diffrax's
 Tsit5 and Dopri8 with a PID controller, compiled, in double precision, and steps of one length here. SciPy and diffrax
 integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The error is that of (g, ξ) at the end,
 of ξ relative to 1 + |ξ|. Times are seconds of the processors, the least of some calls, without compiling: of one run, a
 whole call from Python; and per member of an ensemble of different starts, for those that compute many at once.
 """
 
+import itertools
 import json
 import sys
 import time
@@ -16,7 +17,6 @@ from pathlib import Path
 
 import diffrax
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -27,6 +27,7 @@ from geonh.engine import prepared
 
 PAGE = Path(__file__).parents[2] / "docs" / "times.md"
 PICTURE = PAGE.parent / "figures" / "tolerances.png"
+MARK = "<!-- table: made by tests/benchmarks/test_tolerances.py --page -->\n"
 TOLERANCES = 10.0 ** -np.arange(3, 14)
 FEW = 10.0 ** -np.array([4, 6, 8, 10, 12])
 COUNTS = 2 ** np.arange(3, 15)
@@ -49,9 +50,10 @@ class Case:
         self.start = {"g0": start.g0, "xi0": np.asarray(start.xi0), "controls": found.controls}
         self.end = min(found.dt * found.n_steps, 20.0)
         group = self.system.group
-        self.y = np.concatenate([np.ravel(a) for a in jax.tree.leaves(self.system.point(start.g0))] + [self.start["xi0"]])
+        point = self.system.point(start.g0)
+        self.y = np.concatenate([*(np.ravel(a) for a in jax.tree.leaves(point)), self.start["xi0"]])
         with gn.float64():
-            self.system = self.system.with_rank_at(self.system.point(start.g0), 0.0)
+            self.system = self.system.with_rank_at(point, 0.0)
         self.n = group.dim
         run = gn.solve(self.system, gn.Adaptive(gn.RKMK(8), 1e-14), **self.start, t_end=self.end)
         self.exact = np.concatenate([run.g_vector[-1], run.xi[-1]])
@@ -183,7 +185,7 @@ def with_diffrax(case, many):
 def work(rows, accuracy):
     """Least time for an error of at most ``accuracy``, along straight lines in logarithms; nan if there is none."""
     best = [spent for spent, error in rows if error <= accuracy]
-    for (w0, e0), (w1, e1) in zip(rows, rows[1:], strict=False):
+    for (w0, e0), (w1, e1) in itertools.pairwise(rows):
         if e0 > accuracy >= e1:
             part = np.log(e0 / accuracy) / np.log(e0 / e1)
             best.append(np.exp(np.log(w0) + part * np.log(w1 / w0)))
@@ -253,7 +255,7 @@ def test_work_and_precision_of_tolerances():
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     names = [name for name in sys.argv[1:] if not name.startswith("-")] or list(gn.systems.catalogue)
-    kept = Path(sys.argv[0]).with_suffix(".json") if "--keep" in sys.argv else None
+    kept = next((Path(word[7:]) for word in sys.argv if word.startswith("--keep=")), None)
     results = json.loads(kept.read_text()) if kept and kept.exists() else {}
     for one in names:
         if one not in results:
@@ -263,6 +265,6 @@ if __name__ == "__main__":
     print(table(results))
     if "--page" in sys.argv:
         text = PAGE.read_text()
-        head, rest = text.split("<!-- work and precision -->\n")
-        PAGE.write_text(f"{head}<!-- work and precision -->\n{table(results)}{rest[rest.index(chr(10) + chr(10)) + 1 :]}")
+        head, rest = text.split(MARK)
+        PAGE.write_text(head + MARK + table(results) + rest[rest.index("\n\n") + 1 :])
         draw(results, PICTURE)
