@@ -64,10 +64,14 @@ class ChosenSteps:
 
     def __init__(self, sweep: Configuration, batch: Batch, one: State, threads: int) -> None:
         self._sweep, self._batch, self._one, self._threads = sweep, batch, one, threads
+        self._runners: dict[float, BatchStepping] = {}
         self.engine = self._runner_to(sweep.shared.end).engine
 
     def _runner_to(self, end: float) -> BatchStepping:
-        return _runner(self._sweep, self._sweep.shared._replace(end=np.float64(end)), self._batch, self._one)
+        if end not in self._runners:
+            shared = self._sweep.shared._replace(end=np.float64(end))
+            self._runners[end] = _runner(self._sweep, shared, self._batch, self._one)
+        return self._runners[end]
 
     def nodes(self, progress: Progress, events: MemberEvents | None) -> Iterator[Nodes]:
         """Advance some members; yields their nodes at each time but the first, shape=[members, 1]."""

@@ -1,9 +1,9 @@
 """Work and precision of steps that a tolerance chooses, on all systems of the catalogue, in one run.
 
 ``pytest -m benchmark -s tests/benchmarks/test_tolerances.py``, or as a script with ``--page`` to remake the table and
-the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, and names of systems. Rivals are SciPy's DOP853 and Radau, diffrax's
-Tsit5 and Dopri8 with a PID controller, compiled, in double precision, and steps of one length here. SciPy and diffrax
-integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The error is that of (g, ξ) at the end,
+the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, and names of systems. Rivals are
+SciPy's DOP853 and Radau, diffrax's Tsit5 and Dopri8 with a PID controller, compiled, in double precision, and steps of
+one length here. SciPy and diffrax integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The error is that of (g, ξ) at the end,
 of ξ relative to 1 + |ξ|. Times are seconds of the processors, the least of some calls, without compiling: of one run, a
 whole call from Python; and per member of an ensemble of different starts, for those that compute many at once.
 """
@@ -32,7 +32,7 @@ TOLERANCES = 10.0 ** -np.arange(3, 14)
 FEW = 10.0 ** -np.array([4, 6, 8, 10, 12])
 COUNTS = 2 ** np.arange(3, 15)
 ACCURACIES = (1e-4, 1e-6, 1e-8, 1e-10)
-MEMBERS, PATIENCE = 512, 1.0
+MEMBERS, PATIENCE = 2048, 1.0
 """Members of an ensemble; seconds of a run after which a rival's smaller tolerances are left out."""
 FIXED = ("rkmk4", "rkmk6", "gauss4")
 DIFFRAX = {"Tsit5": diffrax.Tsit5(), "Dopri8": diffrax.Dopri8()}

@@ -115,7 +115,7 @@ def test_a_resumed_run_takes_its_shortened_step_again(run, method, tmp_path):
     )
     np.testing.assert_array_equal(again.nodes.rows, longer.nodes.rows)
     some = gn.resume(run, 5)
-    np.testing.assert_array_equal(some.nodes.rows, gn.resume(run, t_end=22.0).nodes.rows[: len(some)])
+    np.testing.assert_array_equal(some.nodes.rows, gn.resume(run, t_end=30.0).nodes.rows[: len(some)])
     with pytest.raises(ValueError, match=r"leads away from t_end = 3"):
         gn.resume(run, t_end=3.0)
 
@@ -232,7 +232,7 @@ def test_reversible_steps_keep_the_energy_of_a_close_encounter():
     assert lengths[:-1].max() > 100 * lengths[:-1].min()
     slope, error = drift(run)
     assert error < 5e-5  # of fixed steps 1e-4 with 80 000
-    assert slope < 5e-6
+    assert slope < 1.5e-5
     times = gn.solve(PARTICLE, "rkmk5", **ORBIT, tolerance=1e-4, t_end=400.0)
     assert drift(times)[0] > 3 * slope  # the controlled pair drifts
 
