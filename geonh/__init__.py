@@ -21,14 +21,16 @@ try:
     from geonh.arguments.precision import float64
     from geonh.geometry.distribution import AffineDistribution, Distribution
     from geonh.geometry.field import time_dependent
+    from geonh.geometry.velocity_constraints import VelocityConstraints
     from geonh.integrators.adaptive import Adaptive
     from geonh.integrators.composition import compose
     from geonh.integrators.gni import GNI
     from geonh.integrators.registry import methods
     from geonh.integrators.runge_kutta import RKMK, Gauss
     from geonh.integrators.symmetric_projection import SymmetricProjection
+    from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
-    from geonh.results.events import Event
+    from geonh.results.events import Event, SlipEnds
     from geonh.results.trajectory import Trajectory
     from geonh.runs.integrate import integrate
     from geonh.runs.solve import IntegrationError, resume, solve
@@ -72,12 +74,15 @@ __all__ = [
     "Ensemble",
     "Event",
     "FileError",
+    "Friction",
     "Gauss",
     "IntegrationError",
+    "SlipEnds",
     "Sweep",
     "SymmetricProjection",
     "System",
     "Trajectory",
+    "VelocityConstraints",
     "__version__",
     "analysis",
     "bodies",

@@ -11,13 +11,14 @@ BEGIN, END = "up to date and says how to renew it -->\n", "<!-- end of table -->
 def table():
     rows = [
         "| method | description | order | solve | symmetric | node | constraint | energy | momentum | affine "
-        "| spaces | steps |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| nonlinear | multiplier forces | spaces | steps |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, method in gn.methods.items():
         g = method.make().guarantees
         kind, symmetric, affine = ("implicit" if g.implicit else "explicit"), g.symmetric, g.affine
-        words = (g.order, kind, symmetric, g.node, g.constraint, g.energy, g.momentum, affine, g.groups, g.steps)
+        words: tuple = (g.order, kind, symmetric, g.node, g.constraint, g.energy, g.momentum, affine)
+        words += (g.nonlinear, g.multiplier_forces, g.groups, g.steps)
         said = ("yes" if w is True else "no" if w is False else str(w) for w in words)
         rows.append(f"| `{name}` | {method.title} | {' | '.join(said)} |")
     return "\n".join(rows) + "\n"

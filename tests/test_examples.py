@@ -13,6 +13,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_DOCTESTS = sorted(p for p in (ROOT / "geonh").rglob("*.py") if ">>> " in p.read_text(encoding="utf-8"))

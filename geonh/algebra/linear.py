@@ -167,23 +167,39 @@ def _orthogonal_rows(rows: Array, beside: Array, held: Callable[[Array], Array] 
 
 # --- saddle-point system of a mass matrix and constraints --------------------------------------------------
 @jax.jit
-def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
-    """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
+def saddle(M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None) -> tuple[Array, Array]:
+    """v and λ, shapes [n] and [m], with Mv − (μᵀ + C)λ = force, μv = right; M symmetric and positive definite.
 
-    The system of constrained mechanics: for accelerations, momentum projections, multipliers. m = 0 is M⁻¹force. One
-    symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
+    The system of constrained mechanics: for accelerations, momentum projections, impacts, multipliers. m = 0 is
+    M⁻¹force. C, ``columns`` of shape=[n, m], are forces that depend on the multipliers; without them one symmetric
+    elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
     """
-    parted = _orthogonal_rows(mu, right[:, None], lax.stop_gradient)  # the solution does not depend on the coefficients
-    solution, lam = saddle_directly(M, parted.rows, force, parted.beside[:, 0])
+    beside = right[:, None] if columns is None else jnp.concatenate([right[:, None], columns.T], axis=1)
+    parted = _orthogonal_rows(mu, beside, lax.stop_gradient)  # the solution does not depend on the coefficients
+    oblique = None if columns is None else parted.beside[:, 1:].T
+    solution, lam = saddle_directly(M, parted.rows, force, parted.beside[:, 0], oblique)
     return solution, parted.original(lam)
 
 
-def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+def saddle_directly(
+    M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None
+) -> tuple[Array, Array]:
     """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are at an angle ε."""
     m, n = mu.shape
+    if columns is not None:
+        raised = solve_spd(M, jnp.concatenate([mu.T + columns, force[:, None]], axis=1))
+        lam = solve(mu @ raised[:, :m], right - mu @ raised[:, m])
+        return raised[:, m] + raised[:, :m] @ lam, lam
     matrix = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     solution = solve_spd(matrix, jnp.concatenate([force, right]))
     return solution[:n], -solution[n:]
+
+
+def saddle_determinant(M: Array, mu: Array, columns: Array) -> Array:
+    """det μM⁻¹(μᵀ + C) relative to det μM⁻¹μᵀ, scalar: 1 for C = 0, and 0 where ``saddle`` has no unique solution."""
+    m = len(mu)
+    raised = mu @ solve_spd(M, jnp.concatenate([mu.T, columns], axis=1))
+    return det(jnp.eye(m) + solve_spd(raised[:, :m], raised[:, m:]))
 
 
 class Saddle(NamedTuple):

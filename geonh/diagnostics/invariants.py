@@ -146,8 +146,10 @@ def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quan
 
 def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
     """Note on energy conservation, and True if nothing is known to change the energy."""
-    if system is not None and system.forces is not None:
+    if system is not None and (system.forces is not None or system.multiplier_forces is not None):
         return "not kept: forces do work", False
+    if system is not None and system.is_nonlinear:
+        return "kept where ξ·∂c/∂ξ = 0 on the constraints, as of homogeneous ones", False
     if system is not None and system.is_affine:
         return "not kept in general: affine constraints do work", False
     return "", True

@@ -81,7 +81,7 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
         return Momenta(zero, zero, zero, zero)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     tree = (system, Picture(system), tuple(solid))
-    dR, dx, force = mapped(_moves, tree, (t, g, trajectory.multipliers[nodes]))
+    dR, dx, force = mapped(_moves, tree, (t, g, trajectory.xi[nodes], trajectory.multipliers[nodes]))
     R = np.stack([drawn.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
     x = np.stack([drawn.bodies[i].x for i in solid], axis=1)
     turns = np.abs(dR).max(axis=(0, 2, 3, 4)) > 0
@@ -112,7 +112,7 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
 
 def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
     """Derivatives of the solid bodies' axes and origins along a basis of g, and the covector of the constraints."""
-    (system, picture, solid), (t, g, lam) = tree, node
+    (system, picture, solid), (t, g, xi, lam) = tree, node
 
     def poses(g: Any) -> tuple[Any, Any]:
         bodies = picture.bodies(t, g)
@@ -123,4 +123,4 @@ def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
         return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
 
     dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
-    return dR, dx, system.annihilator(system.at(g, t)).T @ lam
+    return dR, dx, system.linear_at(xi).annihilator(system.at(g, t)).T @ lam

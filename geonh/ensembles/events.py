@@ -16,7 +16,16 @@ from geonh.groups.base import LieGroup
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import Located, Notices, Search, at_node, located, located_zeros, possible_events
+from geonh.runs.event_loop import (
+    Located,
+    Notices,
+    Search,
+    at_node,
+    located,
+    located_zeros,
+    possible_events,
+    within_step,
+)
 
 OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
 """Data of an event where it occurs."""
@@ -173,9 +182,11 @@ class _EventValues(NamedTuple):
 
 def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _EventValues:
     before, after = (Placed.of(shared, node) for node in nodes)
-    (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
+    held = within_step(before.problem, before.node)
+    after_held = after.problem._replace(system=held.system)
+    (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(after_held, after.node)
     ends = (before.node.g, xi), (after.node.g, xi_after)
-    suspects = possible_events(before.problem, before.node, *ends, at_before, at_after)
+    suspects = possible_events(held, before.node, *ends, at_before, at_after)
     return _EventValues(at_before, at_after, suspects)
 
 

@@ -83,8 +83,8 @@ def inspect_functions(system: System, observables: Iterable[Observable]) -> None
     """Trace functions of (t, g, ξ, λ) once, and raise if they are invalid or use indices out of range."""
     zero = np.zeros(())
     with float64():
-        g, xi = system.point(None), np.zeros(system.group.dim)
-        lam = np.zeros(len(system.annihilator(system.at(g, zero))))
+        g, xi = system.point(None), jnp.zeros(system.group.dim)
+        lam = np.zeros(len(system.constraint_residual(system.at(g, zero), xi)))
         for name, function in observables:
             if function is not None:
                 what = f"observables[{name!r}]"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.file_data import misfit
@@ -129,8 +130,8 @@ def _trace(sweep: Configuration, function: Callable | None) -> str:
         return ""
     system, zero = sweep.system, np.zeros(())
     with float64():
-        g, xi = system.point(None), np.zeros(system.group.dim)
-        lam = np.zeros(len(system.annihilator(system.at(g, zero))))
+        g, xi = system.point(None), jnp.zeros(system.group.dim)
+        lam = np.zeros(len(system.constraint_residual(system.at(g, zero), jnp.zeros(system.group.dim))))
         more = (system.parameters,) if takes_parameters(function, ARGUMENTS, "a function") else ()
         return trace_of(function, zero, g, xi, lam, *more)
 

@@ -4,6 +4,7 @@ from geonh.geometry.action import Action, AdvectedVector, GroupBase, PointBase, 
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.integrability import growth_vector, is_integrable
 from geonh.geometry.metric import BundleMetric
+from geonh.geometry.velocity_constraints import VelocityConstraints
 
 __all__ = [
     "Action",
@@ -14,6 +15,7 @@ __all__ = [
     "GroupBase",
     "PointBase",
     "ShapeBase",
+    "VelocityConstraints",
     "growth_vector",
     "is_integrable",
 ]

@@ -257,6 +257,8 @@ def _along(expansion: _Expansion, line: Array) -> Array:
     """Derivatives of orders 0, …, degree of the forms or of the frame along x·exp(t·line), shape=[degree + 1, k, n]."""
     system, x, degree = expansion
     distribution, action = system.distribution, system.action
+    if system.is_nonlinear:
+        distribution.annihilator(x)  # which says why there is no distribution
     field = distribution.frame if distribution.forms is None else distribution.forms
 
     def rows(t: Array) -> Array:

@@ -59,6 +59,10 @@ class Guarantees:
         Order of the embedded solution by which the method estimates its error, or 0.
     affine : bool
         True if affine constraints are supported.
+    multiplier_forces : bool
+        True if forces that depend on the multipliers are supported.
+    nonlinear : bool
+        True if constraints nonlinear in the velocity are supported.
     groups : str
         Configuration spaces: "any", or "vector spaces".
     """
@@ -73,6 +77,8 @@ class Guarantees:
     node: Literal["velocity", "impulse", "increment"] = "velocity"
     embedded: int = 0
     affine: bool = True
+    multiplier_forces: bool = False
+    nonlinear: bool = False
     groups: Literal["any", "vector spaces"] = "any"
 
     @property
@@ -334,6 +340,16 @@ def refuse(method: Any, system: System) -> None:
     if not isinstance(system, System):
         raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
+    if system.multiplier_forces is not None and not method.guarantees.multiplier_forces:
+        raise ValueError(
+            f"{type(method).__name__} gives the constraints an impulse, and does not know their multipliers: the "
+            f"multiplier_forces of {system.name} are for Gauss, Lobatto, RKMK, CommutatorFree or RungeKutta"
+        )
+    if system.is_nonlinear and not method.guarantees.nonlinear:
+        raise ValueError(
+            f"{type(method).__name__} is defined for linear or affine constraints; those of {system.name} are "
+            "nonlinear in the velocity: use Gauss, Lobatto, RKMK, CommutatorFree or RungeKutta"
+        )
     method.refuse(system)
 
 

@@ -85,6 +85,8 @@ class RungeKutta(Integrator):
             constraint="none" if self.project == "none" else "nodes",
             energy="projected" if self.project == "energy" else "never",
             affine=self.project != "energy",
+            multiplier_forces=self.project != "energy",
+            nonlinear=self.project != "energy",
             reference="Hairer, Nørsett, Wanner 1993, §II.1, II.5; Baumgarte 1972",
         )
 

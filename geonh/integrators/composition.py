@@ -103,6 +103,8 @@ class Composition(Integrator):
             momentum=common([kind.momentum for kind in kinds], "none"),
             node=common([kind.node for kind in kinds], "impulse"),
             affine=all(kind.affine for kind in kinds),
+            multiplier_forces=all(kind.multiplier_forces for kind in kinds),
+            nonlinear=all(kind.nonlinear for kind in kinds),
             groups="any" if all(kind.groups == "any" for kind in kinds) else "vector spaces",
             reference="Yoshida 1990; Suzuki 1990; Hairer, Lubich, Wanner 2006, §II.4, §V.3.2",
         )

@@ -156,7 +156,7 @@ class Feedback(Integrator):
     # --- the extended system -------------------------------------------------------------------------------
     def forms(self, system: System, x: Any) -> Array:
         """Forms μ(x), orthonormalised for M⁻¹ if ``orthonormal``, shape=[m, n]."""
-        mu = system.annihilator(x)
+        mu = system.holding(x).annihilator(x)
         return orthonormal_forms(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:

@@ -56,7 +56,7 @@ from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import interpolation
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import rounding_of_places, shift_left
-from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
+from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, multipliers_of, normals
 from geonh.mechanics.system import System
 
 _S5 = 5.0**0.5
@@ -144,14 +144,17 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages - 2,
             symmetric=True,
+            multiplier_forces=True,
+            nonlinear=True,
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         t = clock.time(k)
         x = system.at(g, t)
-        impulse = system.annihilator(x).T @ accelerations(system, t, g, xi, clock.between(t))[1]
-        lam = normals(system, x).lifts @ impulse
+        linear = system.linear_at(xi)
+        impulse = linear.annihilator(x).T @ accelerations(system, t, g, xi, clock.between(t))[1]
+        lam = normals(linear, x).lifts @ impulse
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
         h = clock.dt
         z = jnp.concatenate([h * jnp.tile(xi, self.stages), h**2 * jnp.tile(lam, self.stages - 1), shift])
@@ -159,8 +162,8 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.at(state.g, clock.time(state.k))
-        M = system.mass_matrix(x, system.velocity(x, state.p_minus))
-        leading = saddle_inverses(M, system.constraint_apart(x)[0])
+        xi = system.velocity(x, state.p_minus)
+        leading = saddle_inverses(system.mass_matrix(x, xi), system.linear_at(xi).constraint_apart(x)[0])
         left = lambda z: self._residual(system, clock, state, z, leading)  # noqa: E731
         rounding = rounding_of_places(system, state.g)
         return Equations(left, continued(state.warm.guess), 1e-14 * jnp.abs(clock.dt), rounding)
@@ -183,14 +186,18 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         begin = system.at(state.g, clock.time(state.k))
         begin = begin if shift is None else self._at(system, begin, shift, 0.0)
         centre = self._at(system, begin, delta, h / 2)
-        N = normals(system, centre)
+        N = normals(system.linear_at(delta * (2 / h)), centre)
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
             """Momentum π and its slope Ṗ."""
             q, v, lam, c = at
             x, t = self._at(system, centre, q, (c - 0.5) * h), clock.time(state.k + c)
             xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
-            f = system.force(t, x, xi, clock.between(t)) + aligned_constraint(system, x, N)[0].T @ lam
+            linear = system.linear_at(xi)
+            reaction = aligned_constraint(linear, x, N)[0].T @ lam
+            f = system.force(t, x, xi, clock.between(t)) + reaction
+            columns = linear.multiplier_columns(t, x, xi)
+            f = f if columns is None else f + columns @ multipliers_of(linear, x, N, lam)
             f = f + system.coanchor(lambda x: system.lagrangian(x, xi), x)
             p, left = system.momentum(x, xi), tau.dtau(group, -q)
             return left.T @ p, back(p)[0] + left.T @ f
@@ -218,8 +225,9 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             x = self._at(system, stages.centre, at[0], (at[2] - 0.5) * h)
             x = x if stages.shift is None else self._at(system, x, at[3], 0.0)
             mine = self.tau(system).pull(system.group, -at[0], at[1])
-            mu, b = aligned_constraint(system, x, stages.N)
-            return mu @ system.velocity(x, mine) - b
+            xi = system.velocity(x, mine)
+            mu, b = aligned_constraint(system.linear_at(xi), x, stages.N)
+            return mu @ xi - b
 
         where: tuple = (positions[1:], nodes[1:], jnp.asarray(np.sum(a, axis=1)[1:]))
         if stages.shift is not None:

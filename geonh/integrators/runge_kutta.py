@@ -138,7 +138,8 @@ class RKMK(RetractingIntegrator):
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
-        N, w = normals(system, x), system.velocity(x, state.p_minus)
+        w = system.velocity(x, state.p_minus)
+        N = normals(system.linear_at(w), x)
 
         def slope(c: Any, change: Array) -> Array:
             sigma, begins = change[:n], isinstance(c, float) and c == 0
@@ -170,7 +171,8 @@ class CommutatorFree(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group, h, end = system.group, clock.dt, clock.time(state.k + 1)
         x = system.at(state.g, clock.time(state.k))
-        N, w = normals(system, x), system.velocity(x, state.p_minus)
+        w = system.velocity(x, state.p_minus)
+        N = normals(system.linear_at(w), x)
 
         def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
@@ -228,6 +230,8 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages,
             symmetric=True,
+            multiplier_forces=True,
+            nonlinear=True,
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
@@ -247,7 +251,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             delta, sigma, xis = self._chart(system, h, K)
             half = tau(group, delta)
             centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
-            N, residual_lifts = self._normals(system, centre)
+            N, residual_lifts = self._normals(system.linear_at(delta * (2 / h)), centre)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
                 """Acceleration ξ̇, and the residual of ξ in D, along its normals at c."""
@@ -273,7 +277,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         delta, _, xis = self._chart(system, clock.dt, K)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
         g = g if shift is None else group.compose(g, tau(group, shift))
-        N = normals(system, system.act(system.at(g, t), half, clock.dt / 2))
+        N = normals(system.linear_at(delta * (2 / clock.dt)), system.act(system.at(g, t), half, clock.dt / 2))
         g = group.compose(group.compose(g, half), half)
         g = g if shift is None else group.compose(g, tau(group, shift))
         y = system.at(g, clock.time(state.k + 1))
@@ -317,4 +321,4 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
 def explicit(order: int, reference: str) -> Guarantees:
     """Guarantees of an explicit method in quasi-velocities."""
-    return Guarantees(order=order, implicit=False, reference=reference)
+    return Guarantees(order=order, implicit=False, multiplier_forces=True, nonlinear=True, reference=reference)

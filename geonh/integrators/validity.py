@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,7 @@ from geonh.arguments.precision import is_traced
 from geonh.engine import is_forward_only
 from geonh.groups.base import ArrayLike
 from geonh.integrators.node import Outcome, State
+from geonh.mechanics.multiplier_forces import determinant
 from geonh.mechanics.redundancy import RISE, excess
 from geonh.mechanics.system import System
 
@@ -63,7 +65,9 @@ class Result(IntEnum):
         The steps of variable length vanish.
     END : 12
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
-    UNFINISHED : 13
+    PAINLEVE : 13
+        Forces that depend on the multipliers leave no motion, or two.
+    UNFINISHED : 14
         ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
     """
 
@@ -80,7 +84,8 @@ class Result(IntEnum):
     LEAP = 10
     STEP = 11
     END = 12
-    UNFINISHED = 13
+    PAINLEVE = 13
+    UNFINISHED = 14
 
     @property
     def failed(self) -> bool:
@@ -124,6 +129,10 @@ class Result(IntEnum):
                 "for reversible steps"
             ),
             Result.END: "the next step would pass the end of the run",
+            Result.PAINLEVE: (
+                "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
+                "for these are singular, or past a singularity"
+            ),
             Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
         }[self]
 
@@ -131,13 +140,14 @@ class Result(IntEnum):
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(outcome.g, t)
-    unit = _unit_rows(system, x)
+    unit = _unit_rows(_linear_at(system, x, outcome), x)
     numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_metric_fails(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_jams(system, t, x, outcome), Result.PAINLEVE),
         (_lost_metric(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(outcome.converged)), Result.METRIC),
         (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
         (jnp.logical_not(outcome.converged), Result.NEWTON),
@@ -150,14 +160,26 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
 
 
 def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
-    """System with independent rows at a node, for the step from there, and the node with those rows; themselves if all
-    rows are independent.
+    """System for the step from a node, and the node in it: with the independent rows there, and forces that know where
+    the step begins; themselves if all rows are independent and no forces do.
     """
+    if system.multiplier_forces is not None:
+        return forces_held(system, state, t), state
     if system.rank is None:
         return system, state
     x = system.at(state.g, t)
     held = system.holding(x)
     return held, state._replace(rows=_unit_rows(held, x))
+
+
+def forces_held(system: System, node: Any, t: ArrayLike) -> System:
+    """System for the step from a node, (g, p⁺, p⁻), whose forces that depend on multipliers know where it begins."""
+    if system.multiplier_forces is None:
+        return system
+    x = system.at(node.g, t)
+    xi = system.velocity(x, (node.p_plus + node.p_minus) / 2)
+    forces = system.multiplier_forces.held_at(jnp.asarray(t), x, xi, system.parameters)
+    return eqx.tree_at(lambda s: s.multiplier_forces, system, forces)
 
 
 def unless_risen(system: System, state: State, t: ArrayLike) -> State:
@@ -172,6 +194,23 @@ def _unit_rows(system: System, x: Any) -> Array:
     """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
     rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
     return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
+
+
+def _linear_at(system: System, x: Any, outcome: Outcome) -> System:
+    """System with the affine constraints to which nonlinear ones are equal at a node."""
+    return system.linear_at(_velocity(system, x, outcome)) if system.is_nonlinear else system
+
+
+def _velocity(system: System, x: Any, outcome: Outcome) -> Array:
+    """ξ̃ at a node, shape=[n]."""
+    return system.velocity(x, (outcome.p_plus + outcome.p_minus) / 2) if outcome.xi is None else outcome.xi
+
+
+def _jams(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | bool:
+    """True if forces that depend on the multipliers do not determine them at a node."""
+    if system.multiplier_forces is None:
+        return False
+    return determinant(system, jnp.asarray(t), x, _velocity(system, x, outcome)) <= 0
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from geonh.mechanics.check import check_system
 from geonh.mechanics.equations import accelerations, multipliers
+from geonh.mechanics.friction import Friction
 from geonh.mechanics.momentum import (
     generator,
     horizontality,
@@ -18,6 +19,7 @@ from geonh.mechanics.system import FirstIntegral, System
 
 __all__ = [
     "FirstIntegral",
+    "Friction",
     "System",
     "accelerations",
     "check_system",

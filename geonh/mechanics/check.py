@@ -210,7 +210,8 @@ def _evaluate(system: ConstrainedSystem, force: Callable, t: Any, g: Any, v: Any
     if not system.is_quadratic:
         out["velocity of the momentum"] = system.velocity(x, p)
     out["phi"] = system.holonomic_residual(x)
-    out["mu"], out["rows"] = system.annihilator(x), system.holding(x).rows(x)
+    linear = system.linear_at(xi)
+    out["mu"], out["rows"] = linear.annihilator(x), linear.holding(x).rows(x)
     if system.forces is None:
         xi_dot, out["multipliers"] = accelerations(system, t, g, xi)
         out["accelerations"] = xi_dot

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.algebra.elimination import UNROLLED
 from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
@@ -22,11 +23,15 @@ from geonh.arguments.validators import as_float64
 from geonh.engine import computed, in_float64, traced_once
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import Moment
+from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups.base import Point, tree_add
-from geonh.mechanics.holonomic import from_afar
+from geonh.mechanics.holonomic import LONGEST_WAY, SMALL, from_afar
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.redundancy import holding, with_known_rank, with_rank_near
 from geonh.mechanics.soundness import metric_fault
+
+ROUNDING = 1e-12
+"""Change of a velocity, relative to its size, at which its iteration onto nonlinear constraints has converged."""
 
 
 class ConstrainedSystem(LagrangianSystem):
@@ -119,7 +124,18 @@ class ConstrainedSystem(LagrangianSystem):
         """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""
         if self.holonomic is None:
             return self.nonholonomic_residual(x, xi)
+        if self.is_nonlinear:
+            alone = eqx.tree_at(lambda s: s.distribution, self, None)
+            return jnp.concatenate([alone.constraint_residual(x, xi), self.nonholonomic_residual(x, xi)])
         return self.annihilator(x) @ xi - self.right_hand_side(x)
+
+    def linear_at(self, xi: Array) -> Any:
+        """System with the affine constraints to which nonlinear ones are equal, to first order, at a velocity,
+        shape=[n]; the system itself if its constraints are linear or affine.
+        """
+        if not isinstance(self.distribution, VelocityConstraints):
+            return self
+        return eqx.tree_at(lambda s: s.distribution, self, self.distribution.at_velocity(xi))
 
     def reaction(self, x: Any, lam: Array) -> Array:
         """Constraint force μ(x)ᵀλ, shape=[n], of multipliers of shape=[m]."""
@@ -173,16 +189,42 @@ class ConstrainedSystem(LagrangianSystem):
         """Pξ + QY, shape=[n]: the velocity nearest to ``xi``, shape=[n], in the kinetic metric, that satisfies the
         constraints.
         """
+        if self.is_nonlinear:
+            return self._nearest_velocity(x, xi)
         M = self.mass_matrix(x)
         return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
 
-    def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    def _nearest_velocity(self, x: Any, xi: Array) -> Array:
+        """Velocity on nonlinear constraints, by Newton steps of least norm from ``xi``; nan if they do not converge."""
+
+        def left(iteration: tuple) -> Array:
+            count, xi, change = iteration
+            return (count < LONGEST_WAY) & (change @ change > (SMALL * SMALL) * (xi @ xi))
+
+        def ahead(iteration: tuple) -> tuple:
+            count, xi, _ = iteration
+            after = self.linear_at(xi).projected_velocity(x, xi)
+            return count + 1, after, after - xi
+
+        count, xi, change = lax.while_loop(left, ahead, (0, xi, jnp.ones_like(xi)))
+        converged = change @ change <= (ROUNDING * ROUNDING) * (xi @ xi)
+        return jnp.where(converged, ahead((count, lax.stop_gradient(xi), change))[1], jnp.nan)
+
+    def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
+        """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""
+        if self.multiplier_forces is None:
+            return None
+        return self.multiplier_forces.columns(t, x, xi, self.right_hand_side(x), self.parameters)
+
+    def constrained(
+        self, M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None
+    ) -> tuple[Array, Array]:
         """``saddle``; nan where M is a varying metric that is not positive definite.
 
         Its elimination yields the pivots of M anyway. Above ``UNROLLED`` dimensions it does not, and only nodes are
         checked; likewise for a non-quadratic ℓ, since its iterations pass through inadmissible velocities.
         """
-        v, lam = saddle(M, mu, force, right)
+        v, lam = saddle(M, mu, force, right, columns)
         if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
             return v, lam
         proper = jnp.all(pivots(M) > 0)
@@ -271,4 +313,5 @@ def _projection(system: ConstrainedSystem, node: tuple) -> _Projection:
     g, xi, t = node
     x = system.at(g, t)
     projected = system.projected_velocity(x, xi)
-    return _Projection(system.mass_matrix(x, projected), system.rows(x), system.holding(x).rows(x), projected)
+    M, system = system.mass_matrix(x, projected), system.linear_at(projected)
+    return _Projection(M, system.rows(x), system.holding(x).rows(x), projected)

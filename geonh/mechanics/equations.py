@@ -2,7 +2,7 @@ r"""The continuous equations on M × g, solved for the acceleration and the mult
 
 With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint along ẋ = ρ_x ξ,
 
-    H ξ̇ − μᵀλ = ad*_ξ p + ρ_x*∂ℓ/∂x + f − (D_x p)ρ_x ξ
+    H ξ̇ − (μᵀ + C)λ = ad*_ξ p + ρ_x*∂ℓ/∂x + f − (D_x p)ρ_x ξ
     μ ξ̇       = D_x(b − μξ) ρ_x ξ
 """
 
@@ -27,7 +27,7 @@ from geonh.mechanics.redundancy import spread, with_known_rank
 @judged
 @in_float64
 def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
+    """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + (μᵀ + C)λ, μξ = b.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
 
 def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[tuple[Array, Array], Array]:
     """``_accelerations``, and the rows of the constraints."""
-    return _accelerations(system, t, g, xi, u), system.annihilator(system.at(g, t))
+    return _accelerations(system, t, g, xi, u), system.linear_at(xi).annihilator(system.at(g, t))
 
 
 def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: 
 @traced_once
 def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
-    system = system.holding(x)
+    system = system.holding(x).linear_at(xi)
     velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (
@@ -94,14 +94,17 @@ def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: 
     )
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    rate, lam = system.constrained(H, mu, force, -turning)
+    columns = system.multiplier_columns(t, x, xi)
+    rate, lam = system.constrained(H, mu, force, -turning, columns)
     if system.group.dim < MANY or not system.is_quadratic:
         return rate, lam
     # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long.
     v, held = lax.stop_gradient(rate), lax.stop_gradient(lam)
     missing = force - (system.momentum(x, v) - system.momentum_at_rest(x)) + system.reaction(x, held)
     gap = -turning - system.constraint_residual(x, v) - system.right_hand_side(x)
-    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap)
+    if columns is not None:
+        missing, columns = missing + columns @ held, lax.stop_gradient(columns)
+    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap, columns)
     return differentiated_as(rate, v + change[0]), differentiated_as(lam, held + change[1])
 
 

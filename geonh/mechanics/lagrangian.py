@@ -24,8 +24,10 @@ from geonh.engine import SIDE_BY_SIDE, jacobian, traced_once
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
+from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.mechanics.configuration import ConfigurationSpace
 from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import Rank
 
 MANY = 16
@@ -43,6 +45,7 @@ class LagrangianSystem(ConfigurationSpace):
     distribution: Distribution | None
     holonomic: Field | None
     forces: Callable | None
+    multiplier_forces: MultiplierForces | None
     parameters: Any
     first_integrals: dict[str, FirstIntegral]
     lagrangian_takes_parameters: bool = eqx.field(static=True)
@@ -61,13 +64,18 @@ class LagrangianSystem(ConfigurationSpace):
         said = [
             energy if self.potential is None else f"{energy} and a potential",
             *(["holonomic constraints"] if self.holonomic is not None else []),
-            *([("affine" if self.is_affine else "linear") + " constraints"] if self.distribution is not None else []),
+            *([f"{self._kind} constraints"] if self.distribution is not None else []),
             *(["no constraints"] if not self.is_constrained else []),
             *(["forces"] if self.forces is not None else []),
+            *(["forces of the multipliers"] if self.multiplier_forces is not None else []),
             *([f"parameters {', '.join(map(str, self.parameters))}"] if self.parameters else []),
             *([f"first integrals {', '.join(self.first_integrals)}"] if self.first_integrals else []),
         ]
         return f"System {self.name!r} on {self.group}: {'; '.join(said)}"
+
+    @property
+    def _kind(self) -> str:
+        return "nonlinear" if self.is_nonlinear else "affine" if self.is_affine else "linear"
 
     @property
     def is_timed(self) -> bool:
@@ -77,7 +85,7 @@ class LagrangianSystem(ConfigurationSpace):
             None if self.given_metric is None else self.given_metric.field,
             self.potential,
             self.holonomic,
-            *(getattr(D, name, None) for name in ("forms", "frame", "rhs", "drift")),
+            *(getattr(D, name, None) for name in ("forms", "frame", "rhs", "drift", "velocity")),
         )
         return self.lagrangian_is_timed or any(field is not None and field.timed for field in fields)
 
@@ -86,6 +94,11 @@ class LagrangianSystem(ConfigurationSpace):
         """True if the constraints are affine, μξ = b; those of φ(t, x) are."""
         moving = self.holonomic is not None and self.holonomic.timed
         return moving or isinstance(self.distribution, AffineDistribution)
+
+    @property
+    def is_nonlinear(self) -> bool:
+        """True if the constraints are nonlinear in the velocity."""
+        return isinstance(self.distribution, VelocityConstraints)
 
     @property
     def is_constrained(self) -> bool:

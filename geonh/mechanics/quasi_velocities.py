@@ -32,8 +32,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.algebra.linear import orthogonal, solve_spd
+from geonh.algebra.linear import orthogonal, solve, solve_spd
+from geonh.algebra.newton import Newton
 from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.holonomic import SMALL
 from geonh.mechanics.system import System
 
 FEW = 3
@@ -64,7 +66,16 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 
 
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
-    """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
+    """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x); nan if nonlinear constraints have none near w."""
+    if system.is_nonlinear:
+
+        def left(kappa: Array) -> Array:
+            return system.constraint_residual(x, w + N.lifts.T @ kappa)
+
+        kappa, converged = Newton().solve(
+            left, jnp.zeros(len(N.forms)), SMALL * jnp.sqrt(w @ w), SMALL * jnp.sqrt(w @ w)
+        )
+        return jnp.where(converged, w + N.lifts.T @ kappa, jnp.nan)
     mu, right = _constraint(system, x)
     return w + N.lifts.T @ _solve_near_identity(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
 
@@ -77,6 +88,12 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
     mu, b = _constraint(system, x)
     both = _solve_near_identity(mu @ N.lifts.T, jnp.concatenate([mu, b[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
+
+
+def multipliers_of(system: System, x: Any, N: Normals, lam: Array) -> Array:
+    """Multipliers of the given forms at x from those of ``aligned_constraint``, both of shape=[m]."""
+    across = system.annihilator(x) @ N.lifts.T
+    return solve(across.T, lam)
 
 
 def _constraint(system: System, x: Any) -> tuple[Array, Array]:

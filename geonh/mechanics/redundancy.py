@@ -38,6 +38,9 @@ FAVOUR = 0.1
 size, than the largest."""
 RISE = 1e-6
 """Independent part of a row outside of the choice, relative to its size, at which the rank has risen."""
+UNDETERMINED = (
+    "multiplier_forces need independent ones, as the multipliers of redundant ones are not determined; leave those out"
+)
 CLEAR = 1e-12
 """Relative size of a dependent row's remainder that is rounding; of φ it is that of the point's distance."""
 ON_BOTH = 1e-9
@@ -185,7 +188,7 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
     UserWarning
         If rows depend on others, naming them, unless the system was constructed with its ``rank``.
     """
-    if not _may_depend(system, rows):
+    if system.is_nonlinear or not _may_depend(system, rows):
         return system
     place = computed(_place, system, (g, np.float64(t)))
     if system.rank is not None and np.abs(place.phi).max(initial=0.0) > ON_BOTH:
@@ -199,6 +202,8 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
         return system
     ranked = with_rank(system, found.rank)
     fault = _contradiction(system, found, place, names, where)
+    if not fault and system.multiplier_forces is not None:
+        fault = f"constraints of {system.name} are redundant {where}: {UNDETERMINED}"
     if not fault and system.rank is None:
         fault = _singularity(ranked, t, g, found, place, where)
     if fault:
@@ -221,7 +226,7 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
 
 def _has_many_rows(system: Any) -> bool:
     """True if the system has two rows or more, of φ and of forms."""
-    if not system.is_constrained or _is_framed(system):
+    if not system.is_constrained or system.is_nonlinear or _is_framed(system):
         return False
     with float64():
         rows = jax.eval_shape(lambda: system.annihilator(system.at(system.group.identity(), 0.0)))
@@ -229,7 +234,7 @@ def _has_many_rows(system: Any) -> bool:
 
 
 def _is_framed(system: Any) -> bool:
-    return system.distribution is not None and system.distribution.forms is None
+    return system.distribution is not None and not system.is_nonlinear and system.distribution.forms is None
 
 
 def _may_depend(system: Any, rows: np.ndarray) -> bool:

@@ -50,14 +50,15 @@ class Facts(NamedTuple):
 def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     """Evaluate the facts of a start."""
     x = system.at(g, t)
-    forms = system.annihilator(x)
+    linear = system.linear_at(xi)
+    forms = linear.annihilator(x)
     sizes = jnp.sqrt(jnp.sum(forms**2, axis=1))
     return Facts(
         system.group_defect(g),
         system.lagrangian(x, xi),
         system.mass_matrix(x, xi),
         forms,
-        system.holding(x).rows(x),
+        linear.holding(x).rows(x),
         excess(system, x),
         system.holonomic_residual(x),
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
@@ -204,7 +205,7 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
 
     force = system.force(t, x, xi, clock.control(k)) if system.forces is not None else jnp.zeros_like(p)
     slopes = system.coanchor(kinetic, x), system.coanchor(level, x)
-    return system.mass_matrix(x, slow), system.rows(x), level(x), force, *slopes, size
+    return system.mass_matrix(x, slow), system.linear_at(xi).rows(x), level(x), force, *slopes, size
 
 
 def clearly_sound(xi: np.ndarray, facts: Facts) -> np.ndarray:

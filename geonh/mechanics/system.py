@@ -14,16 +14,18 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, one_of, shortly
-from geonh.engine import forward_only, is_affine
+from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluated, takes_parameters
+from geonh.geometry.field import Field, Moment, TimeDependent, check_arguments, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
+from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.first_integral import FirstIntegral
-from geonh.mechanics.redundancy import Rank
+from geonh.mechanics.multiplier_forces import MultiplierForces
+from geonh.mechanics.redundancy import UNDETERMINED, Rank
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -48,7 +50,7 @@ class System(ConstrainedSystem):
         ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``potential``. If it is quadratic in ξ (its traced
         Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term. Beside it ``metric`` is its
         Hessian in ξ, where that is cheaper to write than to differentiate; ``check`` compares them.
-    distribution : Distribution or AffineDistribution, optional
+    distribution : Distribution, AffineDistribution or VelocityConstraints, optional
         Velocity constraints; none when left out.
     holonomic : callable, optional
         Position constraints φ(x) or φ(x, parameters) → shape=[k], with φ = 0 on the admissible set. The rows of
@@ -57,6 +59,11 @@ class System(ConstrainedSystem):
         V(x) or V(x, parameters), joules.
     forces : callable, optional
         f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector in g*, shape=[n]; u is the value of the controls.
+    multiplier_forces : callable, optional
+        f(t, x, ξ, λ) or f(t, x, ξ, λ, parameters) → covector, shape=[n], linear in the multipliers λ, shape=[m]: forces
+        besides μᵀλ that the constraints exert, as friction, −μ_f λ₀ Jᵀv/|v| for a contact that slides with v = Jξ. For
+        methods whose ``guarantees.multiplier_forces`` is true; at a start, or a node, where the equations have no
+        unique solution the run ends with ``Result.PAINLEVE``.
     parameters : mapping, optional
         Parameters shared by the functions; leaves of a pytree, so a sweep over them needs no recompilation.
     base : str, sequence of str or Action
@@ -108,6 +115,7 @@ class System(ConstrainedSystem):
         holonomic: Callable | None = None,
         potential: Callable | None = None,
         forces: Callable | None = None,
+        multiplier_forces: Callable | None = None,
         parameters: Mapping[str, Any] | None = None,
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
@@ -126,6 +134,7 @@ class System(ConstrainedSystem):
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
         given = (
             ("forces", forces, "t, x, xi, u"),
+            ("multiplier_forces", multiplier_forces, "t, x, xi, lam"),
             ("lagrangian", lagrangian, "x, xi"),
             ("holonomic", holonomic, "x"),
             ("draw", draw, "t, g, parameters"),
@@ -147,7 +156,8 @@ class System(ConstrainedSystem):
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
                 "write Distribution(forms=...)"
             )
-        if holonomic is not None and distribution is not None and distribution.forms is None:
+        framed = distribution is not None and distribution.frame is not None
+        if holonomic is not None and framed:
             raise TypeError(
                 "holonomic= goes with a distribution given by forms=, not by frame=: its rows join the forms, and a "
                 "frame would have to be tangent to φ = 0 as well; write Distribution(forms)"
@@ -165,6 +175,7 @@ class System(ConstrainedSystem):
         self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
+        self.multiplier_forces = None if multiplier_forces is None else MultiplierForces(multiplier_forces)
         self.parameters = _float64_leaves(_sortable(parameters or {}))
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
@@ -212,6 +223,27 @@ class System(ConstrainedSystem):
             ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
+
+    def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
+        """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
+
+        Parameters
+        ----------
+        path : path, optional
+            Output file, a name that ends in ``.html``.
+        methods : Integrator, str, or sequence of these, optional
+            Methods to choose from.
+        **options : keyword arguments
+            ``xi0``, ``g0``, ``dt``, ``controls``, ``n_steps``.
+
+        Returns
+        -------
+        Page
+            Jupyter displays it.
+        """
+        from geonh.export import play  # which stands above
+
+        return play(self, path, methods, **options)
 
     def _declared_rank(self, rank: Any) -> Rank | None:
         if rank is None:
@@ -292,8 +324,36 @@ class System(ConstrainedSystem):
             k = independent
         if self.distribution is not None:
             self._check_distribution(expect, x, n, k)
+        self._check_multiplier_forces(x, vector)
         self._check_integrals()
         self._make_careful(by_data)
+
+    def _check_multiplier_forces(self, x: Any, xi: Any) -> None:
+        """Raise ValueError for forces of multipliers that do not exist, are not determined, or not linear in them."""
+        if self.multiplier_forces is None:
+            return
+        if not self.is_constrained:
+            raise ValueError("multiplier_forces depend on the multipliers of constraints, and there are none")
+        if self.rank is not None:
+            raise ValueError(f"rank= says that constraints are redundant: {UNDETERMINED}")
+        forces = self.multiplier_forces
+        with float64():
+            lam = jax.eval_shape(self.constraint_residual, x, xi)
+            t, at = jax.ShapeDtypeStruct((), np.float64), x.x if isinstance(x, Moment) else x
+
+            def value(lam: Any, t: Any, at: Any, xi: Any) -> Any:
+                return forces.value(t, at, xi, lam, self.parameters)
+
+            inspected("multiplier_forces", jax.make_jaxpr(value)(lam, t, at, xi))
+            some = self.action.at(self.group.identity()), np.linspace(0.5, 1.0, self.group.dim)
+            without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(
+                np.zeros(lam.shape), np.zeros(()), *some
+            )
+            if not is_affine(value, lam, t, at, xi) or np.any(np.nan_to_num(without)):
+                raise ValueError(
+                    "multiplier_forces must be linear in lam; other forces go into forces=, and for one that depends "
+                    "on |lam|, as friction of a two-sided contact does, take a system for each sign"
+                )
 
     def _make_careful(self, names: list[str]) -> None:
         """Make the named functions, and the forces, return nan where a data-dependent index is out of range."""
@@ -303,6 +363,8 @@ class System(ConstrainedSystem):
 
         if self.forces is not None:  # too little is known of them here
             self.forces = careful(self.forces)
+        if self.multiplier_forces is not None and not self.multiplier_forces.is_held:
+            self.multiplier_forces = careful_field(self.multiplier_forces, lambda forces: forces.function)
         for name in names:
             if name == "lagrangian":
                 self.lagrangian_function = careful_field(self.lagrangian_function, lambda function: function)
@@ -311,7 +373,7 @@ class System(ConstrainedSystem):
                 setattr(self, owner, careful_field(getattr(self, owner), lambda metric: metric.field.function))
             elif name in ("potential", "holonomic"):
                 setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
-            else:
+            else:  # a field of the distribution
                 self.distribution = careful_field(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
@@ -335,6 +397,9 @@ class System(ConstrainedSystem):
     def _check_distribution(self, expect: Callable, x: Any, n: int, k: int) -> None:
         D = self.distribution
         assert D is not None
+        if isinstance(D, VelocityConstraints):
+            self._check_velocity_constraints(D, expect, x, n, k)
+            return
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
         independent = m if self.rank is None else self.rank.forms
@@ -351,6 +416,17 @@ class System(ConstrainedSystem):
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
             expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
+
+    def _check_velocity_constraints(self, D: VelocityConstraints, expect: Callable, x: Any, n: int, k: int) -> None:
+        v = jax.ShapeDtypeStruct((n,), np.float64)
+        if self.rank is not None:
+            raise ValueError("rank= is for linear and affine constraints; leave redundant ones of velocity= out")
+        m = expect("velocity", lambda x, xi: D.residual(xi, x, self.parameters), (x, v), (None,))[0]
+        if m + k >= n or m == 0:
+            beside = f" beside {k} holonomic constraint(s)" if k else ""
+            raise ValueError(
+                f"velocity has {m} entries{beside} on a group of dimension {n}; leave at least one to move"
+            )
 
     def _check_rank(self, name: str, independent: int, given: int) -> None:
         if independent > given:

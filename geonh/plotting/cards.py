@@ -43,7 +43,8 @@ def system_card(system: Any) -> str:
     group = system.group
     with float64():
         x = system.at(group.identity(), 0.0)
-        M, mu, b = system.mass_matrix(x), system.annihilator(x), system.right_hand_side(x)
+        M = system.mass_matrix(x)
+        mu, b = (None, None) if system.is_nonlinear else (system.annihilator(x), system.right_hand_side(x))
     energy = "½ ξᵀM(x)ξ" if system.metric is not None else "a function of (x, ξ)"
     facts = [
         ("space", html.escape(f"{group}, dimension {group.dim}")),
@@ -52,12 +53,16 @@ def system_card(system: Any) -> str:
         ("Lagrangian", f"ℓ = {energy}{'' if system.potential is None else ' − V(x)'}"),
         ("M at the identity", matrix(M)),
     ]
-    if len(mu):
+    if mu is None:
+        facts.append(("constraints", "c(x, ξ) = 0, nonlinear in ξ"))
+    elif len(mu):
         right = matrix(np.asarray(b)[:, None]) if system.is_affine else "0"
         facts.append(("constraints", f"μ(x)ξ = {'b(x)' if system.is_affine else '0'}, at the identity"))
         facts.append(("", f"{matrix(mu)} ξ = {right}"))
     if system.forces is not None:
         facts.append(("forces", "f(t, x, ξ, u)"))
+    if system.multiplier_forces is not None:
+        facts.append(("forces of the multipliers", "C(t, x, ξ)λ"))
     shown = [(key, np.asarray(value)) for key, value in system.parameters.items() if not callable(value)]
     if shown:
         words = [f"{html.escape(str(key))} = {_number(value)}" for key, value in shown]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -22,6 +23,7 @@ from geonh.arguments.validators import as_flag, entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
+from geonh.mechanics.friction import Friction
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
@@ -101,6 +103,32 @@ class Event(eqx.Module):
         return value
 
 
+class SlipEnds(Event):
+    """Event at the instant at which the slip of a system with ``Friction`` vanishes: there its speed passes zero.
+
+    Parameters
+    ----------
+    stop : bool
+        If True, the run ends at the event.
+    name : str
+        Label in ``traj.events`` and in files.
+    """
+
+    def __init__(self, stop: bool = True, name: str = "slip ends"):
+        self.function, self.direction, self.stop, self.name = _no_slip, -1, stop, name
+
+    def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
+        friction = None if system.multiplier_forces is None else system.multiplier_forces.function
+        if not isinstance(friction, Friction):
+            raise ValueError(f"event {self.name!r} is for systems whose multiplier_forces are a Friction")
+        return friction.speed(t, system.action.at(g), xi, system.parameters)
+
+
+def _no_slip(t: Any, g: Any, xi: Any, lam: Any) -> Any:
+    """Function of ``SlipEnds``, in place of which the slip speed of its system stands."""
+    return jnp.ones(())
+
+
 def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     """Validate the events given by a user, tracing each once on the system; TypeError or ValueError for non-events,
     repeated names, and functions that cannot be evaluated; u is a value of the controls.
@@ -143,7 +171,8 @@ class Crossings(NamedTuple):
     def none_of(cls, events: Iterable[Event], system: System, g: Point, t: float) -> Crossings:
         """Empty record for events along the motions of a system through a point."""
         with float64():
-            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), g).shape[0]
+            still = jnp.zeros(system.group.dim)
+            m = jax.eval_shape(lambda g: system.constraint_residual(system.at(g, t), still), g).shape[0]
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(g))
         return cls.none([event.name for event in events], size, system.group.dim, m)
 

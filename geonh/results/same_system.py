@@ -39,7 +39,7 @@ OTHERWISE = "written otherwise, though with the same values at the nodes that we
 KINDS = "values at the nodes", "a function of t"
 CHANGES = (
     *("name", "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces"),
-    *("controls", "first_integrals", "events"),
+    *("multiplier_forces", "controls", "first_integrals", "events"),
 )
 """Names of the changes that ``resume`` can allow."""
 
@@ -88,7 +88,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
 
 def _event_values(tree: tuple, node: tuple) -> jax.Array:
     (system, events), (t, g, xi) = tree, node
-    lam = jnp.ones(len(system.annihilator(system.at(g, t))))
+    lam = jnp.ones(len(system.constraint_residual(system.at(g, t), xi)))
     return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
 
 
@@ -109,13 +109,15 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     if system.holonomic is not None:
         functions["holonomic"] = lambda: (system.holonomic_residual(at(g)), system.holonomic_rows(at(g)))
     if system.distribution is not None:
-        functions["forms"] = lambda: system.distribution.annihilator(at(g), system.parameters)
-    if system.is_affine:
-        functions["rhs"] = lambda: system.right_hand_side(at(g))
+        functions["forms"] = lambda: system.linear_at(xi).distribution.annihilator(at(g), system.parameters)
+    if system.is_affine or system.is_nonlinear:
+        functions["rhs"] = lambda: system.linear_at(xi).right_hand_side(at(g))
     if clock is not None and clock.controls is not None:
         functions["controls"] = lambda: clock.control(k)
     if clock is not None and system.forces is not None:
         functions["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    if system.multiplier_forces is not None:
+        functions["multiplier_forces"] = lambda: jnp.nan_to_num(system.linear_at(xi).multiplier_columns(t, at(g), xi))
     for name, integral in system.first_integrals.items():
         functions[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
     return functions

@@ -28,6 +28,7 @@ from geonh.integrators.node import State
 from geonh.integrators.registry import methods
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.multiplier_forces import determinant
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -134,6 +135,9 @@ class Trajectory(Record):
                 no_number = not np.isfinite(residual)
                 message += f" (residual of the implicit step {residual:.2g})"
             reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if self.status is Result.PAINLEVE and self.system is not None and self.state is not None:
+            here = float(computed(_determinant, self.system, (self.t[-1], self.state.g, self.state.p_minus)))
+            message += f" (their determinant, 1 without these forces, is {here:.3g} at the last node)"
         if reasons:
             return f"before it {', and '.join(reasons)}"
         if no_number:
@@ -335,6 +339,12 @@ class Trajectory(Record):
         from geonh.viewer import view
 
         return view(self, *others, **options)
+
+
+def _determinant(system: System, node: tuple) -> Any:
+    t, g, p = node
+    x = system.at(g, t)
+    return determinant(system, t, x, system.velocity(x, p))
 
 
 def steps_of(trajectory: Record, unit: str = "s") -> str:

@@ -9,10 +9,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from geonh.rolling.body import Contact, contact, drawing, overlap, rolling, start
+from geonh.rolling.body import rolling
+from geonh.rolling.body_drawing import drawing
+from geonh.rolling.contacts import Contact, contact, overlap, start
+from geonh.rolling.planar_system import planar
 from geonh.rolling.supports import Support, ball, disc, ellipsoid, implicit, support, torus
 from geonh.rolling.surfaces import Surface, cylinder, plane, sphere, surface
-from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar, planar_body, trailer, wheel
+from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar_body, trailer, wheel
 
 __all__ = [
     "Contact",

@@ -22,7 +22,7 @@ from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
-from geonh.integrators.validity import Result
+from geonh.integrators.validity import Result, forces_held
 from geonh.integrators.variable_steps import is_at
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
@@ -51,6 +51,8 @@ class Watched(NamedTuple):
         1 for events that may lie in the step before.
     armed : float
         0 to suppress the events of one step.
+    reached : array, shape=[events]
+        Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
     """
 
     state: State
@@ -59,6 +61,7 @@ class Watched(NamedTuple):
     values: Any
     suspects: Any
     armed: Any
+    reached: Any
 
 
 class Watching:
@@ -80,7 +83,7 @@ class Watching:
         """Loop state at a node from which the run goes on."""
         events = self._problem.events
         xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
-        return Watched(state, trail, xi, values, np.zeros(len(events)), np.float64(1.0))
+        return Watched(state, trail, xi, values, np.zeros(len(events)), np.float64(1.0), values)
 
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
@@ -124,7 +127,7 @@ class Watching:
         nodes = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         directions = np.array([events[i].direction for i in which])
         zeros = located_zeros(
-            self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions
+            self._locate, *nodes, which, np.stack([here.values, after.reached], axis=1)[which], directions
         )
         order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
         recorded = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
@@ -271,11 +274,23 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     step = Node.of(watched.state)
     if new.t is not None:
         step = step._replace(span=new.t - watched.state.t)
-    suspects = possible_events(problem, step, before, after, watched.values, values)
+    held, at_end = within_step(problem, step), values
+    if held is not problem:  # forces that know where the step begins
+        at_end = at_node(held, Node.of(new))[1]
+    suspects = possible_events(held, step, before, after, watched.values, at_end)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     possible = jnp.any(suspects | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)
-    return Watched(new, trail, xi, values, jnp.asarray(suspects, float), jnp.ones_like(watched.armed)), status
+    found = jnp.asarray(suspects, float)
+    return Watched(new, trail, xi, values, found, jnp.ones_like(watched.armed), at_end), status
+
+
+def within_step(problem: Problem, node: Node) -> Problem:
+    """Problem in the step from a node, whose forces that depend on multipliers know where it begins."""
+    if problem.system.multiplier_forces is None:
+        return problem
+    clock, k = node.local(problem.clock)
+    return problem._replace(system=forces_held(problem.system, node, clock.time(k)))
 
 
 def possible_events(
@@ -355,7 +370,7 @@ def located(problem: Problem, search: Search) -> Located:
     system, events = problem.system, problem.events
     g, p_plus, p_minus = search.node.g, search.node.p_plus, search.node.p_minus
     clock, k = search.node.local(problem.clock)
-    problem = problem._replace(clock=clock)
+    held, problem = within_step(problem, search.node).system, problem._replace(clock=clock)
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
@@ -363,9 +378,9 @@ def located(problem: Problem, search: Search) -> Located:
         state, part = partial_step(problem, k, g, xi, s)
         time, u = part.time(1), part.control(1)
         velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
-        value = _values(system, events, time, state.g, velocity, u)[search.event]
+        value = _values(held, events, time, state.g, velocity, u)[search.event]
         value = jnp.where(state.status == 0, value, jnp.nan)
-        lam = multipliers(system, time, state.g, velocity, u)
+        lam = multipliers(held, time, state.g, velocity, u)
         return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
 
     return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))

@@ -174,9 +174,9 @@ def resume(
         again, unless that event is left out.
     allow_changes : bool, str or sequence of str
         Accept a system that differs from that of the run: in everything (True), or in those named of "name",
-        "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals", "events" (others of the same names). Observables computed so far are kept, and
-        ``attributes["changes"]`` records the change, in the file too.
+        "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces",
+        "multiplier_forces", "controls", "first_integrals", "events" (others of the same names). Observables computed so
+        far are kept, and ``attributes["changes"]`` records the change, in the file too.
     throw : bool
         As in ``solve``.
     progress : bool or callable

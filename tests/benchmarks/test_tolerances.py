@@ -3,9 +3,10 @@
 ``pytest -m benchmark -s tests/benchmarks/test_tolerances.py``, or as a script with ``--page`` to remake the table and
 the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, and names of systems. Rivals are
 SciPy's DOP853 and Radau, diffrax's Tsit5 and Dopri8 with a PID controller, compiled, in double precision, and steps of
-one length here. SciPy and diffrax integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The error is that of (g, ξ) at the end,
-of ξ relative to 1 + |ξ|. Times are seconds of the processors, the least of some calls, without compiling: of one run, a
-whole call from Python; and per member of an ensemble of different starts, for those that compute many at once.
+one length here. SciPy and diffrax integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The
+error is that of (g, ξ) at the end, of ξ relative to 1 + |ξ|. Times are seconds of the processors, the least of some
+calls, without compiling: of one run, a whole call from Python; and per member of an ensemble of different starts, for
+those that compute many at once.
 """
 
 import itertools

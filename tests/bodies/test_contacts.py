@@ -127,7 +127,7 @@ def test_rows_of_a_turned_wheel_are_those_of_its_own_frame():
         ([Wheel("none", 0.1)], "no link 'none'"),
         ([Wheel("base", 0.1)], "wheel 'base' needs axis="),
         ([Wheel("left", 0.1), Wheel("left", 0.1)], "names of their own"),
-        (["left"], "must be Wheel or Blade"),
+        (["left"], "contacts must be a list of Wheel or Blade or Rolling"),
     ],
 )
 def test_contacts_are_judged(contacts, words):

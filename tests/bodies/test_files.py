@@ -73,7 +73,7 @@ def test_a_file_becomes_links_and_joints(tmp_path):
         "1 × <collision> of a link",
         "1 × <gazebo>",
         "1 × dry friction of a joint",
-        "1 × mesh of a visual",
+        "1 × mesh package://none/base.stl, which is not there",
     )
 
 
@@ -140,8 +140,8 @@ def test_damaged_files_are_refused_by_name(tmp_path, change, words):
 def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(gn.FileError, match="cannot be read"):
         bodies.read(tmp_path / "none.urdf")
-    (tmp_path / "other.urdf").write_text("<mujoco/>")
-    with pytest.raises(gn.FileError, match="not <robot>"):
+    (tmp_path / "other.urdf").write_text("<model/>")
+    with pytest.raises(gn.FileError, match="not <robot> or <mujoco>"):
         bodies.read(tmp_path / "other.urdf")
     with pytest.raises(ValueError, match=r"motors: \['none'\]"):
         bodies.from_file(written(tmp_path), motors=["none"])

@@ -7,7 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh import bodies
-from geonh.bodies import Joint, Link, Mimic, motion
+from geonh.bodies import Joint, Link, Mimic, composite
 from geonh.groups import SO3, Product
 
 INERTIA = (0.1, 0.12, 0.02)
@@ -65,7 +65,7 @@ def test_kinetic_energy_is_that_of_the_moving_poses(kind):
     xi = draws.normal(size=system.group.dim)
     with jax.enable_x64(True):
         g = jax.tree.map(np.asarray, system.group.exp(0.5 * draws.normal(size=system.group.dim)))
-        M = np.asarray(motion.mass_matrix(system.tree, g, {}, False))
+        M = np.asarray(composite.mass_matrix(system.tree, g, {}, False))
         assert float(system.lagrangian(g, xi)) == pytest.approx(0.5 * xi @ M @ xi, rel=1e-13)
         np.testing.assert_allclose(system.mass_matrix(g), M, atol=1e-13)
         assert kinetic(system, g, xi) == pytest.approx(0.5 * xi @ M @ xi, rel=1e-9)

@@ -1,0 +1,115 @@
+r"""Coulomb's friction of a contact that slides, as forces that depend on the multiplier of its normal constraint.
+
+With the slip velocity v(t, x, ξ), affine in ξ, J = ∂v/∂ξ, and the normal force λ_n,
+
+    f = −μ λ_n Jᵀd,   d = v/|v|.
+
+At v = 0 the direction d is not defined, and the motion ends there or goes on in another mode. So that a step may lead
+past that instant, which is then located, d is continued through zero: within a step it is v/|v| with the sign that
+makes its angle with the direction at the beginning of the step acute. Along a motion that reaches v = 0, whose
+direction has a limit, that is smooth.
+
+Source: M. Antali, G. Stépán, *Nonsmooth analysis of three-dimensional slipping and rolling in the presence of dry
+friction*, Nonlinear Dynamics 97 (2019); the limit directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import as_count, shortly
+from geonh.geometry.field import evaluated, takes_parameters
+
+ARGUMENTS = "t, x, xi"
+
+
+@argument_type
+class Friction(eqx.Module):
+    """Friction of a contact that slides; given to a system as ``multiplier_forces``.
+
+    Parameters
+    ----------
+    slip : callable
+        v(t, x, ξ) or v(t, x, ξ, parameters) → shape=[k], k = 1, 2 or 3: the velocity of the body's point of contact
+        relative to what it touches, m/s, affine in ξ and tangential.
+    coefficient : float, str or callable
+        μ ≥ 0, the name of the parameter that holds it, or a function of the slip speed in m/s and the parameters.
+    normal : int
+        Index of the multiplier of the normal constraint, whose unit of rows is one metre: λ_n is the normal force in
+        newtons, positive where the bodies press on each other.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these.
+
+    References
+    ----------
+    .. [Antali2019] M. Antali, G. Stépán, "Nonsmooth analysis of three-dimensional slipping and rolling in the presence
+       of dry friction", Nonlinear Dynamics 97 (2019), 1799–1817.
+    """
+
+    slip: Callable
+    coefficient: Any
+    normal: int = eqx.field(static=True)
+    slip_takes_parameters: bool = eqx.field(static=True)
+    direction: Any
+    """Direction of the slip at the beginning of a step, shape=[k]; None outside of steps."""
+
+    def __init__(self, slip: Callable, coefficient: Any, *, normal: int = 0):
+        if not (callable(coefficient) or isinstance(coefficient, str)):
+            coefficient = np.asarray(coefficient, dtype=float)
+            if coefficient.shape != () or not coefficient >= 0:
+                raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
+        if not callable(slip):
+            raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
+        self.slip, self.coefficient, self.direction = slip, coefficient, None
+        self.normal = as_count(normal, "normal", least=0)
+        self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
+
+    def velocity(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
+        """Slip velocity v, shape=[k], m/s."""
+        extra = (parameters,) if self.slip_takes_parameters else ()
+        return jnp.atleast_1d(evaluated("slip", self.slip, t, x, xi, *extra))
+
+    def speed(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
+        """Slip speed |v|, m/s, a scalar; within a step negative once it has passed zero."""
+        v = self.velocity(t, x, xi, parameters)
+        return self._sign(v) * jnp.sqrt(v @ v)
+
+    def at_slip(self, direction: Array) -> Friction:
+        """The same friction where the slip has a given direction, shape=[k], at the beginning of a step."""
+        return eqx.tree_at(lambda f: f.direction, self, direction, is_leaf=lambda leaf: leaf is None)
+
+    def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
+        """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
+        substeps.
+        """
+        if self.direction is not None:
+            return self
+        return self.at_slip(self.velocity(t, x, xi, parameters))
+
+    def of_speed(self, speed: Array, parameters: Any) -> Array:
+        """Coefficient μ at a slip speed, m/s, a scalar."""
+        if isinstance(self.coefficient, str):
+            return jnp.asarray(parameters[self.coefficient])
+        if callable(self.coefficient):
+            return jnp.asarray(self.coefficient(speed, parameters))
+        return jnp.asarray(self.coefficient)
+
+    def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        v, back = jax.vjp(lambda xi: self.velocity(t, x, xi, parameters), xi)
+        speed = jnp.sqrt(v @ v)
+        along = self._sign(v) * v * (1 / speed)
+        return -self.of_speed(speed, parameters) * lam[self.normal] * back(along)[0]
+
+    def _sign(self, v: Array) -> Any:
+        return 1.0 if self.direction is None else jnp.where(v @ self.direction < 0, -1.0, 1.0)

@@ -1,0 +1,81 @@
+r"""Forces that depend on the multipliers of the constraints, as friction does (mathematics.md §18).
+
+    Mξ̇ − (μᵀ + C(t, x, ξ))λ = …,   μξ̇ = …
+
+has a unique solution where μM⁻¹(μᵀ + C) is regular. Along a path from C = 0 its determinant is positive at first;
+where it vanishes no motion exists, or there are two: Painlevé's paradox, at which a run ends.
+
+Sources: F. Génot, B. Brogliato, *New results on Painlevé paradoxes*, European Journal of Mechanics A/Solids 18 (1999).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.algebra.linear import saddle_determinant
+from geonh.geometry.field import Moment, evaluated, takes_parameters
+
+ARGUMENTS = "t, x, xi, lam"
+
+
+class MultiplierForces(eqx.Module):
+    """Forces C(t, x, ξ)λ, given by a function that is linear in λ.
+
+    Parameters
+    ----------
+    function : callable
+        f(t, x, ξ, λ) or f(t, x, ξ, λ, parameters) → covector, shape=[n].
+    """
+
+    function: Any
+    takes_parameters: bool = eqx.field(static=True)
+
+    def __init__(self, function: Callable):
+        self.function = function
+        self.takes_parameters = takes_parameters(function, ARGUMENTS, "multiplier_forces")
+
+    def value(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        """Covector Cλ, shape=[n], of multipliers of shape=[m]; ``xi`` of shape=[n].
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the user's function returns another shape, or cannot be evaluated.
+        """
+        extra = (parameters,) if self.takes_parameters else ()
+        at = x.x if isinstance(x, Moment) else x
+        value = evaluated("multiplier_forces", self.function, t, at, xi, lam, *extra)
+        if value.shape != xi.shape:
+            raise ValueError(f"multiplier_forces must give a covector of shape {xi.shape}, got shape {value.shape}")
+        return value
+
+    @property
+    def is_held(self) -> bool:
+        """True if the function distinguishes where a step begins, by a method ``held_at``, as ``Friction``."""
+        return hasattr(self.function, "held_at")
+
+    def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> MultiplierForces:
+        """The forces within a step that begins at (t, x, ξ), of a function that ``is_held``; else themselves."""
+        if not self.is_held:
+            return self
+        at = x.x if isinstance(x, Moment) else x
+        return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
+
+    def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array:
+        """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]."""
+        return jax.vmap(lambda lam: self.value(t, x, xi, lam, parameters))(jnp.eye(len(like))).T
+
+
+def determinant(system: Any, t: Array, x: Any, xi: Array) -> Array:
+    """det μM⁻¹(μᵀ + C) relative to C = 0, scalar: not positive where no motion exists, or two do; 1 without C."""
+    if system.multiplier_forces is None:
+        return jnp.ones(())
+    system = system.linear_at(xi)
+    columns = system.multiplier_columns(t, x, xi)
+    return saddle_determinant(system.mass_matrix(x, xi), system.annihilator(x), columns)
