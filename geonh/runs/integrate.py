@@ -229,7 +229,7 @@ def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
     """Node 0 from (g, ξ), with a status for an inconsistent start."""
     system, clock, (g, xi) = problem.system, problem.clock, start
     state = problem.method.first_node(system, clock, g, xi)
-    sound = is_start(system, clock.time(0), g, xi, clock.dt)
+    sound = is_start(system, clock.time(0), g, xi, problem.method.first_length(clock, xi))
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 

@@ -212,11 +212,13 @@ def known_sound(system: System, method: Integrator, start: InitialData) -> Syste
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        with float64():
+            first = start.clock._replace(dt=np.float64(method.first_length(start.clock, start.xi)))
+        facts = computed(_facts, Problem(system, None, first), (start.g, start.xi))
         known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
         if known is not system:
             system = known
-            facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+            facts = computed(_facts, Problem(system, None, first), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
     return system
 
@@ -225,7 +227,8 @@ def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State,
     """Node 0, and the diagnostics of the start (g, ξ)."""
     system, clock = problem.system, problem.clock
     inspect_forces(system, clock, *start)  # here, because it is traced once for many starts
-    return problem.method.first_node(system, clock, *start), _facts(problem, start)
+    first = clock._replace(dt=problem.method.first_length(clock, start[1]))
+    return problem.method.first_node(system, clock, *start), _facts(problem._replace(clock=first), start)
 
 
 def _facts(problem: Problem, start: tuple[Point, Array]) -> Facts:

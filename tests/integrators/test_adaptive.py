@@ -9,6 +9,7 @@ import geonh as gn
 from geonh.groups import Translations
 from geonh.integrators import Clock, Result
 from geonh.runs.start import as_start, first_node
+from geonh.systems import rolling_bodies
 
 SLEIGH = gn.systems.chaplygin_sleigh()
 START = {"xi0": [0.8, -0.5, 0.0]}
@@ -24,8 +25,8 @@ def entry(name):
 
 
 def apart(a, b):
-    size = 1 + np.abs(a.xi[-1]).max()
-    return max(np.abs(a.g_vector[-1] - b.g_vector[-1]).max(), np.abs(a.xi[-1] - b.xi[-1]).max() / size)
+    place, size = max(1, np.abs(a.g_vector[-1]).max()), 1 + np.abs(a.xi[-1]).max()
+    return max(np.abs(a.g_vector[-1] - b.g_vector[-1]).max() / place, np.abs(a.xi[-1] - b.xi[-1]).max() / size)
 
 
 def growth(system, start, t_end):
@@ -183,6 +184,47 @@ def test_the_first_step_and_the_longest_are_bounded():
     limited = gn.solve(SLEIGH, gn.Adaptive(gn.RKMK(5), 1e-4, max_step=0.05), **START, t_end=2.0)
     assert np.diff(limited.t).max() <= 0.05 + 1e-15
     assert len(limited) > 40
+
+
+@pytest.mark.parametrize(("length", "speed"), [(1e-10, 1e2), (1e-10, 1e-6), (1.5e11, 3e4)])
+@pytest.mark.parametrize("method", [gn.RKMK(8), gn.Gauss(2)])
+def test_units_may_be_those_of_molecules_and_planets(length, speed, method):
+    """A harmonic oscillator in SI units, with sizes where numbers are small."""
+    mass, rate = 1e-26, speed / length
+    trap = gn.System(Translations(2), metric=mass * np.eye(2), potential=lambda x: mass * rate**2 / 2 * (x @ x))
+    adaptive = gn.Adaptive(method, 1e-8, sizes=(min(length, 1.0), min(speed, 1.0)))
+    run = gn.solve(trap, adaptive, g0=[length, 0.0], xi0=[0.0, speed], t_end=20 / rate)
+    exact = length * np.array([np.cos(20.0), np.sin(20.0)])
+    assert np.abs(run.g[-1] - exact).max() < 1e-6 * length
+    assert len(run) < 3000
+    with pytest.raises(ValueError, match="sizes must be positive"):
+        gn.Adaptive(method, 1e-8, sizes=(1.0, 0.0))
+
+
+@pytest.mark.parametrize(("method", "near"), [("rkmk5", 1e-12), ("rkmk8", 1e-12), ("gauss4", 2e-3)])
+def test_steps_shrink_where_the_wheels_of_the_snakeboard_meet(method, near):
+    """At φ = π/2 the constraints are dependent; φ grows evenly."""
+    board, phi, rate = gn.systems.snakeboard(), 1.2, 0.3
+    g0 = np.zeros(3), np.array([0.0, phi])
+    xi0 = board.project(g0, [-np.sin(phi), float(board.parameters["r"]) * np.cos(phi), 0.0, 0.3, rate])
+    run = gn.solve(board, method, g0=g0, xi0=xi0, tolerance=1e-8, t_end=5.0, throw=False)
+    assert abs(run.t[-1] - (np.pi / 2 - phi) / rate) < near
+    assert run.status is (Result.RANK if method == "gauss4" else Result.STEP)
+    assert ("the constraints became dependent" if method == "gauss4" else "the motion is singular") in run.message
+
+
+@pytest.mark.parametrize("method", ["rkmk8", "gauss4"])
+def test_steps_shrink_as_eulers_disc_lies_down(method):
+    """Moffatt's rate of the contact is √(4g/(r sin α)) at the inclination α."""
+    disc, counts = gn.systems.eulers_disc(), []
+    for alpha in (0.3, 0.03, 0.003):
+        rate = np.sqrt(4 * 9.81 / 0.0375 * np.sin(alpha))
+        g0, xi0 = rolling_bodies.start(disc, rolling_bodies._leaning(alpha), [0.0, rate, 0.0])
+        run = gn.solve(disc, method, g0=g0, xi0=xi0, tolerance=1e-6, t_end=0.1)
+        counts.append(len(run))
+        assert np.abs(run.energy - run.energy[0]).max() < 1e-6 * abs(run.energy[0])
+    ratios = np.divide(counts[1:], counts[:-1])
+    assert np.all((ratios > 1.5) & (ratios < 6)), counts
 
 
 def test_steps_shrink_at_a_collision_and_the_run_ends_in_words():
