@@ -21,7 +21,7 @@ Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
 
-def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
+def validated(function: Callable[Args, Out]) -> Callable[Args, Out]:
     """Decorator for a public function: arguments whose type contradicts the signature are refused by name.
 
     Single numbers of other types (of xarray, decimals, fractions, arrays without axes) become floats, so that the
@@ -257,3 +257,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "str": _text,
 }
 """Validators of values other than None, by type annotation."""
+
+
+judged = validated
+"""Name of ``validated`` in modules that are not renamed yet."""

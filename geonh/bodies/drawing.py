@@ -1,4 +1,4 @@
-"""Drawing of a tree of bodies: shapes of the links, or rods between their joints, and wheels."""
+"""Drawing of a tree of bodies: shapes of the links, or rods between the joints of a tree without any, and wheels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Drawing:
 
     def __call__(self, t: Any, g: Any, parameters: Mapping[str, Any]) -> list[Body]:
         at = poses(self.tree, g, parameters)
-        size = _size(self.tree)
+        size, bare = _size(self.tree), not any(link.shapes for link in self.tree.links)
         found = []
         for link in self.tree.links:
             parts = [part for shape in link.shapes for part in _parts(shape)]
@@ -36,7 +36,7 @@ class Drawing:
             own = [c for c in self.contacts if isinstance(c, Touching) and c.link == link.name]
             if not parts:
                 parts += [_figure(c, parameters[f"{c.name}.support"]) for c in own]
-            if not parts:
+            if not parts and bare:
                 parts = _rods(self.tree, link, size)
             if parts:
                 found.append(Body(link.name, parts, at=Pose(*at[link.name]), trace=None))

@@ -6,6 +6,7 @@ What a file has and a tree does not use is listed in ``Robot.left_out``; what ca
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,11 @@ def from_file(
         wheel if isinstance(wheel, Wheel) else Wheel(link, wheel) for link, wheel in (wheels or {}).items()
     ]
     of_file = {"name": robot.name, "gravity": robot.gravity}
-    return tree(links, contacts=[*rolling, *contacts], loops=[*robot.loops, *loops], **{**of_file, **options})
+    try:
+        return tree(links, contacts=[*rolling, *contacts], loops=[*robot.loops, *loops], **{**of_file, **options})
+    except ValueError as error:
+        named = [robot.lines[name] for name in re.findall("'([^']+)'", str(error)) if name in robot.lines]
+        raise ValueError(f"{path}{f', line {named[0]}' if named else ''}: {error}") from error
 
 
 def _rooted(links: Sequence[Link], root: str | Joint | None) -> list[Link]:
@@ -166,7 +171,8 @@ def read(path: str | os.PathLike, *, meshes: bool = True) -> Robot:
     top = _parsed(etree, text, path)
     if top.tag not in READERS:
         raise FileError(f"{path} has <{top.tag}> at its top, not <robot> or <mujoco>: it is no URDF or MJCF file")
-    return READERS[top.tag](top, Path(place), meshes)
+    lines = {element.get("name"): element.sourceline for element in top.iter("link", "joint", "body")}
+    return replace(READERS[top.tag](top, Path(place), meshes), lines=lines)
 
 
 def _parsed(etree: Any, text: bytes, path: Any) -> Any:

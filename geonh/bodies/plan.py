@@ -178,7 +178,7 @@ def ordered(
         path: list[Link] = []
         while link.name not in placed:
             if link in path:
-                cycle = " → ".join(part.name for part in [*path[path.index(link) :], link])
+                cycle = " → ".join(repr(part.name) for part in [*path[path.index(link) :], link])
                 raise ValueError(f"links carry one another in a cycle: {cycle}")
             path.append(link)
             if not link.parent:
@@ -225,16 +225,21 @@ class Numbers:
         Raises
         ------
         TypeError, ValueError
-            For the name of a parameter that is not ``owner.number``, a function that gives another shape, or the name
-            of a parameter twice.
+            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives
+            another shape, or the name of a parameter twice.
         """
-        known = _numbers_of(owners)
+        known, shared = _numbers_of(owners)
         for name in varied:
             owner, _, number = name.rpartition(".")
             if owner not in known:
                 raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
             if number not in known[owner]:
                 raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(known[owner])}")
+            if name in shared:
+                raise ValueError(
+                    f"varied: {name!r} is a number of two, of a link or joint and of a contact, loop or spring of that "
+                    "name: give the latter a name of its own, name="
+                )
         given = {key: known[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
         if not isinstance(varied, Mapping):
             own = {key: as_float64(value, key) for key, value in given.items()}
@@ -265,16 +270,20 @@ class Numbers:
         return found
 
 
-def _numbers_of(owners: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """Numbers that may be parameters, by the name of their owner."""
+def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Numbers that may be parameters, by the name of their owner, and those "owner.number" that two owners have."""
     found: dict[str, dict[str, Any]] = {}
+    shared = set()
     for owner in owners:
-        sizes = SIZES if isinstance(owner, Link) else getattr(owner, "sizes", ())
-        found.setdefault(owner.name, {}).update({name: getattr(owner, name) for name in sizes})
-        if isinstance(owner, Link):
-            joint = owner.joint
-            found.setdefault(joint.name, {}).update({name: getattr(joint, name) for name in JOINT_SIZES})
-    return found
+        of_link = isinstance(owner, Link)
+        for part, sizes in (
+            (owner, SIZES if of_link else getattr(owner, "sizes", ())),
+            *([(owner.joint, JOINT_SIZES)] if of_link else []),
+        ):
+            numbers = found.setdefault(part.name, {})
+            shared |= {f"{part.name}.{name}" for name in sizes if name in numbers}
+            numbers.update({name: getattr(part, name) for name in sizes})
+    return found, shared
 
 
 def _refuse_twice(names: Sequence[str], what: str) -> None:

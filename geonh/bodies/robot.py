@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from geonh.bodies.links import Link
 from geonh.bodies.loops import Loop
@@ -27,6 +28,8 @@ class Robot:
         Joints that actuators or transmissions of the file drive.
     gravity : tuple of float
         Acceleration, m/s².
+    lines : mapping of str to int
+        Lines of its links and joints in the file.
     """
 
     name: str
@@ -35,3 +38,4 @@ class Robot:
     loops: tuple[Loop, ...] = ()
     motors: tuple[str, ...] = ()
     gravity: Vector = (0.0, 0.0, -9.81)
+    lines: Mapping[str, int] = field(default_factory=dict)

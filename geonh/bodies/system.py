@@ -244,7 +244,7 @@ def tree(
     check_inertias(nominal, {})
     refuse_weightless(nominal, {})
     courses = _courses(prescribed or {}, plan)
-    reduced = _is_reducible(plan, pull, touching, contacts, closing, courses)
+    reduced = _is_reducible(plan, pull, touching, contacts, closing)
     forms = Velocities(plan, touching, reduced) if touching else None
     held: Held | None = None
     if touching or closing or courses:
@@ -291,7 +291,7 @@ def _courses(prescribed: Mapping[str, Callable], plan: Tree) -> tuple[tuple[str,
 
 
 def _is_reducible(
-    plan: Tree, gravity: np.ndarray, touching: Sequence, contacts: Sequence, loops: Sequence[Loop], courses: Sequence
+    plan: Tree, gravity: np.ndarray, touching: Sequence, contacts: Sequence, loops: Sequence[Loop]
 ) -> bool:
     """True if nothing depends on the pose of the root, and all other joints are scalar."""
     root, *others = plan.free

@@ -67,7 +67,9 @@ class Result(IntEnum):
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     PAINLEVE : 13
         Forces that depend on the multipliers leave no motion, or two.
-    UNFINISHED : 14
+    GAINS : 14
+        The step is too long for the gains of a feedback integrator.
+    UNFINISHED : 15
         ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
     """
 
@@ -85,7 +87,8 @@ class Result(IntEnum):
     STEP = 11
     END = 12
     PAINLEVE = 13
-    UNFINISHED = 14
+    GAINS = 14
+    UNFINISHED = 15
 
     @property
     def failed(self) -> bool:
@@ -132,6 +135,10 @@ class Result(IntEnum):
             Result.PAINLEVE: (
                 "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
                 "for these are singular, or past a singularity"
+            ),
+            Result.GAINS: (
+                "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
+                "with the derivatives of energy and constraint; lower dt, or the gains"
             ),
             Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
         }[self]

@@ -123,7 +123,7 @@ INERTIA = 'ixx="2e-4" ixy="0" ixz="0" iyy="2e-4" iyz="0" izz="4e-4"'
         (('ixx="2e-4" ', ""), "link 'left' has no <inertia ixx=…>"),
         ((INERTIA, INERTIA.replace("4e-4", "-1")), "joint 'left_wheel' carries a body of indefinite inertia"),
         (('lower="-1" upper="1"', 'lower="2" upper="1"'), "joint 'tilt': limits of joint 'tilt'"),
-        (('<parent link="mast"/>', '<parent link="tip"/>'), "in a cycle: tip → tip"),
+        (('<parent link="mast"/>', '<parent link="tip"/>'), "in a cycle: 'tip' → 'tip'"),
         (('<parent link="base"/><child link="mast"/>', '<parent link="tip"/><child link="mast"/>'), "in a cycle"),
         (('name="right_wheel"', 'name="left_wheel"'), "two joints have the name 'left_wheel'"),
         (('name="right"', 'name="left"'), "link"),

@@ -225,7 +225,7 @@ TURN = Joint("revolute", "q")
     ("links", "words"),
     [
         (lambda: [Link("a", **ROD, parent="b", joint=TURN)], "link 'a': its parent 'b'"),
-        (lambda: [Link("a", **ROD, parent="b"), Link("b", **ROD, parent="a")], "in a cycle: a → b → a"),
+        (lambda: [Link("a", **ROD, parent="b"), Link("b", **ROD, parent="a")], "in a cycle: 'a' → 'b' → 'a'"),
         (lambda: [Link("a", **ROD), Link("b", **ROD)], r"\['a', 'b'\] all have no parent"),
         (lambda: [Link("a", **ROD), Link("a", **ROD, parent="a")], "two links have the name 'a'"),
         (lambda: [Link("a", **ROD, joint=TURN), Link("b", **ROD, parent="a", joint=TURN)], "joints have the name 'q'"),

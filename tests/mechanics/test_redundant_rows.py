@@ -137,16 +137,16 @@ def test_a_rank_that_rises_ends_a_run_with_steps_that_a_tolerance_chooses(name):
 def test_redundancy_is_said_once_and_named():
     with pytest.warns(
         UserWarning, match=r"forms\[1\] follows from forms\[0\]; forms\[3\] follows from forms\[2\]"
-    ) as told:
-        found = gn.solve(cart(), **RUN, n_steps=3)
-    assert len(told) == 1
-    assert "System(rank=2)" in str(told[0].message)
-    assert found.system.rank == Rank(0, 2)
+    ) as warned:
+        result = gn.solve(cart(), **RUN, n_steps=3)
+    assert len(warned) == 1
+    assert "System(rank=2)" in str(warned[0].message)
+    assert result.system.rank == Rank(0, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         known = gn.solve(FOUR, **RUN, n_steps=3)
-        again = gn.resume(found, 2)
-    np.testing.assert_array_equal(known.xi, found.xi)
+        again = gn.resume(result, 2)
+    np.testing.assert_array_equal(known.xi, result.xi)
     assert len(again.t) == 6
 
 
@@ -170,10 +170,10 @@ def test_the_scale_of_a_row_does_not_matter(size):
         return jnp.concatenate([mu, size * mu[:1], mu[:1] + mu[1:] / size, mu[1:]])
 
     many = cart(rows, rank=2)
-    found, expected = (gn.solve(system, **RUN, n_steps=30) for system in (many, TWO))
-    np.testing.assert_allclose(found.xi, expected.xi, atol=1e-13)
-    parts = found.multipliers[:, 2] * size - found.multipliers[:, 0]
-    assert np.abs(parts).max() < 1e-12 * (1 + np.abs(found.multipliers).max())
+    result, expected = (gn.solve(system, **RUN, n_steps=30) for system in (many, TWO))
+    np.testing.assert_allclose(result.xi, expected.xi, atol=1e-13)
+    parts = result.multipliers[:, 2] * size - result.multipliers[:, 0]
+    assert np.abs(parts).max() < 1e-12 * (1 + np.abs(result.multipliers).max())
 
 
 def test_constant_rows_given_three_times():
@@ -182,10 +182,10 @@ def test_constant_rows_given_three_times():
         gn.System(SE2(), metric=[[1.2, 0, 0.3], [0, 1, 0], [0.3, 0, 1]], distribution=gn.Distribution(rows), rank=1)
         for rows in ([form], [form, [0.0, 0.0, -2.0]])
     )
-    found, expected = (gn.solve(s, xi0=[0.8, -0.5, 0.0], dt=0.02, n_steps=50) for s in (three, one))
-    np.testing.assert_array_equal(found.xi, expected.xi)
-    np.testing.assert_allclose(found.multipliers @ [1.0, -2.0], expected.multipliers[:, 0], atol=1e-14)
-    np.testing.assert_allclose(found.multipliers[:, 0], -2 * found.multipliers[:, 1], atol=1e-14)
+    result, expected = (gn.solve(s, xi0=[0.8, -0.5, 0.0], dt=0.02, n_steps=50) for s in (three, one))
+    np.testing.assert_array_equal(result.xi, expected.xi)
+    np.testing.assert_allclose(result.multipliers @ [1.0, -2.0], expected.multipliers[:, 0], atol=1e-14)
+    np.testing.assert_allclose(result.multipliers[:, 0], -2 * result.multipliers[:, 1], atol=1e-14)
 
 
 def test_a_run_goes_on_where_the_rows_chosen_become_parallel():
@@ -448,12 +448,12 @@ def test_combined_rows_appended_change_nothing(seed):
     g0 = rng.normal(size=7)
     xi0 = alone.project(g0, rng.normal(size=7))
     np.testing.assert_allclose(many.project(g0, xi0), xi0, atol=1e-11)
-    found, expected = (gn.solve(s, "gauss4", g0=g0, xi0=xi0, dt=0.01, n_steps=10) for s in (many, alone))
-    np.testing.assert_allclose(found.g, expected.g, atol=1e-11)
+    result, expected = (gn.solve(s, "gauss4", g0=g0, xi0=xi0, dt=0.01, n_steps=10) for s in (many, alone))
+    np.testing.assert_allclose(result.g, expected.g, atol=1e-11)
     mu, force = many.annihilator(g0), alone.annihilator(g0).T @ expected.multipliers[0]
     sizes = np.linalg.norm(mu, axis=1)
     least = least_norm(mu, data["M"], force)
-    np.testing.assert_allclose(found.multipliers[0] * sizes, least * sizes, atol=1e-9 * np.abs(force).max())
+    np.testing.assert_allclose(result.multipliers[0] * sizes, least * sizes, atol=1e-9 * np.abs(force).max())
 
 
 # --- Bricard's mechanism -----------------------------------------------------------------------------------
