@@ -64,6 +64,8 @@ class Sweep(Configuration):
         Maximum number of occurrences kept per event and member.
     method_reason : str
         Reason for the method if none was named, as in ``default_method``; else "".
+    times : ndarray, shape=[N], or None
+        Times of the saved nodes where members have steps of their own.
     """
 
     @classmethod
