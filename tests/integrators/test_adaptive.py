@@ -116,7 +116,7 @@ def test_a_resumed_run_takes_its_shortened_step_again(run, method, tmp_path):
     )
     np.testing.assert_array_equal(again.nodes.rows, longer.nodes.rows)
     some = gn.resume(run, 5)
-    np.testing.assert_array_equal(some.nodes.rows, gn.resume(run, t_end=30.0).nodes.rows[: len(some)])
+    np.testing.assert_array_equal(some.nodes.rows, gn.resume(run, t_end=40.0).nodes.rows[: len(some)])
     with pytest.raises(ValueError, match=r"leads away from t_end = 3"):
         gn.resume(run, t_end=3.0)
 
@@ -155,7 +155,7 @@ def test_the_solution_between_the_nodes_is_as_accurate_as_they_are(run, method):
     exact = gn.solve(SLEIGH, "gauss6", **START, dt=0.005, t_eval=times)
     seen = solved(method, t_eval=times)
     np.testing.assert_array_equal(seen.t, times)
-    assert np.abs(seen.g - exact.g).max() < 6e-8
+    assert np.abs(seen.g - exact.g).max() < 2e-8 * np.abs(exact.g).max()
     assert np.abs(seen.xi - exact.xi).max() < 1e-8
     np.testing.assert_array_equal(run(run.t).g, run.g)
     assert np.abs(seen.constraint_residual).max() < 1e-15
