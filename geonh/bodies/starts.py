@@ -58,7 +58,8 @@ def start(
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
         slot = tree.slots[name]
-        xi[slot] = as_float64(np.atleast_1d(value), f"velocities[{name!r}]", (slot.stop - slot.start,))
+        rate, dim = as_float64(value, f"velocities[{name!r}]"), slot.stop - slot.start
+        xi[slot] = as_float64(rate[None] if rate.ndim == 0 else rate, f"velocities[{name!r}]", (dim,))
         given[slot] = True
     if not system.is_constrained:
         return g, xi

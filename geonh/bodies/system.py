@@ -15,7 +15,7 @@ from jax import Array
 
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
 from geonh.bodies.contacts import Blade, Wheel, with_axles
@@ -230,7 +230,7 @@ def tree(
             if not isinstance(entry, classes):
                 named = " or ".join(kind.__name__ for kind in classes)
                 raise TypeError(f"{argument} must be a list of {named}, got {shortly(entry)}")
-    pull = as_float64(gravity, "gravity", (3,))
+    pull = as_constant(gravity, "gravity", (3,))
     numbers = Numbers.of(varied, parameters or {}, [*links, *contacts, *loops, *springs])
     plan = ordered(numbers.applied(links), plain(pull), numbers.varied, numbers.functions)
     plan = replace(plan, springs=tuple(numbers.applied(springs)))

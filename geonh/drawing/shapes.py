@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
@@ -347,7 +347,7 @@ def axes(length: float = 1.0) -> list[Part]:
     TypeError
         If ``length`` is not a number.
     """
-    length = float(as_float64(length, "length", ()))
+    length = float(as_constant(length, "length"))
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 

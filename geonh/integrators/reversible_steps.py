@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -107,7 +107,7 @@ class ReversibleSteps(VariableSteps):
         self, method: Integrator, tolerance: float, *, monitor: Callable | None = None, sizes: Any = (1.0, 1.0)
     ) -> None:
         self.sizes = as_sizes(sizes)
-        self.method, self.tolerance = method, np.float64(as_positive(tolerance, "tolerance", ()))
+        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
         if monitor is not None:
             check_arguments(monitor, "t, g, xi", "monitor")
         self.monitor = monitor
