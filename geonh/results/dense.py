@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import mapped
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, Problem
@@ -84,7 +84,7 @@ def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
 
 def as_one_axis(value: Any, name: str) -> np.ndarray:
     """Convert user input to times, shape=[M], M > 0."""
-    times = np.atleast_1d(as_float64(value, name))
+    times = np.atleast_1d(as_constant(value, name, None))
     if times.ndim > 1 or not times.size:
         raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
     return times
@@ -134,7 +134,7 @@ def _between(run: Record, times: np.ndarray) -> Nodes:
     sign = np.sign(run.dt)
     at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
     nodes = jax.tree.map(lambda a: a[at], run.points)._replace(span=times - run.t[at])
-    rows, status = mapped(_after, run.problem._replace(method=maker_of(run.method)), nodes)
+    rows, status = mapped(after_span, run.problem._replace(method=maker_of(run.method)), nodes)
     _refuse_failed(times, status)
     return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
 
@@ -145,7 +145,7 @@ def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:
         raise ValueError(f"no solution at t = {times[i]:g}: {Result(int(status[i])).message}")
 
 
-def _after(problem: Problem, node: Node) -> tuple[Array, Array]:
+def after_span(problem: Problem, node: Node) -> tuple[Array, Array]:
     """Row of the node at the end of one step of the length ``node.span``, and its status."""
     p, (clock, k) = (node.p_plus + node.p_minus) / 2, node.local(problem.clock)
     xi = problem.system.velocity(problem.system.at(node.g, clock.time(k)), p)

@@ -144,7 +144,7 @@ def _page(header: dict[str, Any], data: bytes) -> str:
         "{{licence}}": files.joinpath("three-LICENSE.txt").read_text(encoding="utf-8"),
         "{{script}}": script,
     }
-    return re.sub("|".join(parts), lambda found: parts[found.group()], text)
+    return re.sub("|".join(parts), lambda match: parts[match.group()], text)
 
 
 def policy(style: str, script: str) -> str:
