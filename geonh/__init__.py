@@ -31,6 +31,7 @@ try:
     from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
     from geonh.results.events import Event, SlipEnds
+    from geonh.results.modes import Modes, Transition
     from geonh.results.trajectory import Trajectory
     from geonh.runs.integrate import integrate
     from geonh.runs.solve import IntegrationError, resume, solve
@@ -77,11 +78,13 @@ __all__ = [
     "Friction",
     "Gauss",
     "IntegrationError",
+    "Modes",
     "SlipEnds",
     "Sweep",
     "SymmetricProjection",
     "System",
     "Trajectory",
+    "Transition",
     "VelocityConstraints",
     "__version__",
     "analysis",

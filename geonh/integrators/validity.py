@@ -67,6 +67,8 @@ class Result(IntEnum):
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     PAINLEVE : 13
         Forces that depend on the multipliers leave no motion, or two.
+    SWITCHES : 14
+        Modes switch without end within one step.
     """
 
     SUCCESS = 0
@@ -83,6 +85,7 @@ class Result(IntEnum):
     STEP = 11
     END = 12
     PAINLEVE = 13
+    SWITCHES = 14
 
     @property
     def failed(self) -> bool:
@@ -129,6 +132,10 @@ class Result(IntEnum):
             Result.PAINLEVE: (
                 "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
                 "for these are singular, or past a singularity"
+            ),
+            Result.SWITCHES: (
+                "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
+                "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this"
             ),
         }[self]
 
