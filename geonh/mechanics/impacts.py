@@ -77,7 +77,7 @@ def impact(
         If an argument is of another type or shape, or a restitution not between 0 and 1.
     """
     n = system.group.dim
-    rows = jnp.atleast_2d(rows) if is_traced(rows) else np.atleast_2d(as_float64(rows, "rows"))
+    rows = jnp.atleast_2d(rows if is_traced(rows) else as_float64(rows, "rows"))
     if rows.ndim != 2 or rows.shape[1] != n:
         raise ValueError(f"rows must be of shape [{n}] or [k, {n}], got {list(np.shape(rows))}")
     if not is_traced(restitution) and not np.all((as_float64(restitution, "restitution") >= 0) & (restitution <= 1)):

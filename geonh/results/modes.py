@@ -48,7 +48,7 @@ class Transition(eqx.Module):
 
     source: str = eqx.field(static=True)
     guard: Event
-    target: str | Callable = eqx.field(static=True)
+    target: str | Callable
     reset: Callable | None = None
 
     def __check_init__(self) -> None:
@@ -218,6 +218,7 @@ def padded(parts: list[dict[str, np.ndarray]], places: list[np.ndarray], n: int)
         whole = np.full((n, *map(int, shape)), np.nan)
         for part, place in zip(parts, places, strict=True):
             if name in part and len(part[name].shape[1:]) == len(shape):
-                whole[(place, *(slice(0, size) for size in part[name].shape[1:]))] = part[name]
+                where: Any = (place, *(slice(0, size) for size in part[name].shape[1:]))
+                whole[where] = part[name]
         joined[name] = whole
     return joined

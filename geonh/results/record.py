@@ -251,9 +251,11 @@ class Record(Observed):
 
     def _read_by_mode(self, these: slice) -> dict[str, np.ndarray]:
         """``read`` of the nodes of each mode with its system; nan where a mode has fewer multipliers than another."""
+        assert self.run.modes is not None
+        systems = self.run.modes.systems
         nodes, which = jax.tree.map(lambda a: a[these], self.points), self.nodes.mode[these]
         places = [np.flatnonzero(which == mode) for mode in np.unique(which)]
-        problems = [self.problem._replace(system=self.run.modes.systems[which[at[0]]], method=None) for at in places]
+        problems = [self.problem._replace(system=systems[which[at[0]]], method=None) for at in places]
         parts = [
             mapped(observe, problem, jax.tree.map(lambda a, at=at: a[at], nodes))
             for problem, at in zip(problems, places, strict=True)

@@ -34,7 +34,7 @@ def forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = touch(t, x, parameters)
     a, b, c = touching.arm
     turning = jnp.array([[0.0, c, -b], [-c, 0.0, a], [b, -a, 0.0]])  # ω ↦ ω × ρ
-    return _tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
+    return tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
 
 
 def rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
@@ -44,7 +44,7 @@ def rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
 
 def rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = touch(t, x, parameters)
-    return _tangents(touching.normal) @ material_velocity(Moment(t, touching.place), parameters)
+    return tangents(touching.normal) @ material_velocity(Moment(t, touching.place), parameters)
 
 
 def rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
@@ -54,7 +54,7 @@ def rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     return jnp.append(rhs_in_time(t, x, parameters), touching.normal @ curl / 2)
 
 
-def _tangents(nu: Array) -> Array:
+def tangents(nu: Array) -> Array:
     """Two orthonormal tangents, as rows; they jump where ν₃ changes sign, which does not affect any method."""
     s = jnp.where(nu[2] < 0, -1.0, 1.0)
     a = -1 / (s + nu[2])

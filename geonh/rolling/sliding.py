@@ -28,6 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine import computed
 from geonh.geometry.field import Moment
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction
@@ -35,7 +37,7 @@ from geonh.mechanics.impacts import struck
 from geonh.mechanics.system import System
 from geonh.results.events import Event, SlipEnds
 from geonh.results.modes import Modes, Transition
-from geonh.rolling.body import contact_velocity, normal_force, slip
+from geonh.rolling.forces import contact_velocity, normal_force, slip
 
 RESTING = 1e-6
 """Speed of a rebound, m/s, below which there is none."""
@@ -50,16 +52,20 @@ the force for rolling."""
 
 def with_friction(systems: Callable[..., System], friction: Any, restitution: float, name: str) -> Modes:
     """Modes of a body; ``systems`` makes a System with its contact rolling, sliding or none, of given parameters."""
-    static, kinetic = friction if isinstance(friction, tuple) else (friction, friction)
+    both = friction if isinstance(friction, tuple | list) else (friction, friction)
+    static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
+    if not static >= kinetic >= 0:
+        raise ValueError(f"friction must be μ ≥ 0, or (μ_s, μ) with μ_s ≥ μ ≥ 0, got {shortly(friction)}")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
     more = {"static friction": static, "friction": kinetic, "restitution": restitution}
     roll = systems("roll", more)
     slide = systems("slide", more, multiplier_forces=Friction(slip, "friction", normal=normal_force))
     free = systems("free", more)
-    lifts = Event(_normal, direction=-1, name="lifts")
     transitions = [
         Transition("roll", Event(_lifts, direction=-1, name="lifts"), "free"),
         Transition("roll", Event(_inside_cone, direction=-1, name="slips"), _Next(roll), _Settled(roll, slide)),
-        Transition("slide", lifts, "free"),
+        Transition("slide", Event(_lifts, direction=-1, name="lifts"), "free"),
         Transition("slide", SlipEnds(name="slip ends"), _Next(roll), _Settled(roll, slide)),
         Transition("free", Event(_Gap(roll), direction=-1, name="lands"), _Next(roll), _Landed(free, roll, slide)),
     ]
@@ -68,10 +74,6 @@ def with_friction(systems: Callable[..., System], friction: Any, restitution: fl
 
 # --- guards --------------------------------------------------------------------------------------------------
 def _lifts(t: Array, g: Array, xi: Array, lam: Array) -> Array:
-    return lam[0]
-
-
-def _normal(t: Array, g: Array, xi: Array, lam: Array) -> Array:
     return lam[0]
 
 
@@ -110,7 +112,7 @@ class _Settled(eqx.Module):
         direction = self._direction(t, x, resting, lam[1:3], tangents)
         size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
         rows, right = roll.annihilator(x), roll.right_hand_side(x)
-        begins = struck(_without_constraints(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
+        begins = struck(_free(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
         return jnp.where(rolls, resting, begins)
 
     def _direction(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
@@ -118,6 +120,7 @@ class _Settled(eqx.Module):
         against = -force / jnp.sqrt(force @ force)
 
         def accelerated(d: Array) -> Array:
+            assert self.slide.multiplier_forces is not None
             friction = self.slide.multiplier_forces.function.at_slip(d @ tangents, begins=True)
             held = eqx.tree_at(lambda s: s.multiplier_forces.function, self.slide, friction)
             rate = accelerations_at(held, t, x, xi)[0]
@@ -175,8 +178,6 @@ class _Next(eqx.Module):
     roll: System
 
     def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        from geonh.engine import computed
-
         away, speed = computed(_speeds, self.roll, (t, g, xi))
         if away > RESTING / 2:
             return "free"
@@ -194,7 +195,10 @@ CLOSE = 1e-9
 """Margin of the friction cone, relative to the normal force, that counts as within it."""
 
 
-def _without_constraints(system: System) -> System:
-    return eqx.tree_at(
-        lambda s: (s.holonomic, s.distribution, s.multiplier_forces), system, (None, None, None), is_leaf=lambda x: x is None
-    )
+def _free(system: System) -> System:
+    """System without its constraints and their forces."""
+
+    def kept(s: System) -> tuple:
+        return s.holonomic, s.distribution, s.multiplier_forces
+
+    return eqx.tree_at(kept, system, (None, None, None), is_leaf=lambda leaf: leaf is None)

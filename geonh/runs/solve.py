@@ -18,20 +18,19 @@ from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.clock import Clock
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import ROUNDING, as_one_axis, as_times, end_of
-from geonh.results.events import Crossings, Event, as_events
+from geonh.results.events import Crossings, Event
 from geonh.results.modes import Modes
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
-from geonh.runs.switching import events_of, refuse_with_modes, solve_modes
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
+from geonh.runs.switching import events_of, refuse_with_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 

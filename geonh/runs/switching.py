@@ -29,10 +29,10 @@ from geonh.results.events import Crossings, Event, as_events
 from geonh.results.modes import RESET, Modes, Switches, Transition
 from geonh.results.nodes import Node, Nodes
 from geonh.results.record import unflatten
-from geonh.runs.event_loop import Watching, at_node
-from geonh.runs.loop import portion
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
+from geonh.runs.event_loop import Watching, at_node
+from geonh.runs.loop import portion
 from geonh.runs.start import InitialData, Span, first_node
 
 MOST = 1000
@@ -114,14 +114,14 @@ class ModalRun:
         violated = self._violated(loop, self.clock, self.state)
         if violated is not None:
             return violated
-        watched, self.engine = loop.begin, loop.engine
+        here, self.engine = loop.begin, loop.engine
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, self.save_every)
             buffer, saved, status = np.empty((n_nodes, loop.width)), 0, 0
-            for watched, status, saved in loop.pieces(watched, n_nodes, leap, buffer):  # noqa: B007
+            for here, status, saved in loop.pieces(here, n_nodes, leap, buffer):  # noqa: B007, B020
                 pass
             self._save(buffer[:saved], self.clock.t0 + buffer[:saved, 0] * self.clock.dt)
-            self.state, self.status = watched.state, Result(status)
+            self.state, self.status = here.state, Result(status)
         return self._events_of(loop)
 
     def _events_of(self, loop: Watching) -> Crossings | None:
@@ -164,7 +164,9 @@ class ModalRun:
             if guard is not None:
                 continue
             watched = loop.begin
-            while int(watched.state.k) < 1 and self.status is Result.SUCCESS:  # twice where an event may lie in the step
+            while (
+                int(watched.state.k) < 1 and self.status is Result.SUCCESS
+            ):  # twice where an event may lie in the step
                 watched, status, _ = list(loop.pieces(watched, 1, 1, np.empty((1, loop.width))))[-1]
                 self.status = Result(status)
             guard = self._events_of(loop)
@@ -327,7 +329,7 @@ def _advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     for one in run.switches:
         switches = switches.joined(one)
     crossings = _all_crossings(run, size) if run.events else None
-    more = {"watched": run.events, "crossings": crossings, "modes": run.modes, "switches": switches}
+    more: dict[str, Any] = {"watched": run.events, "crossings": crossings, "modes": run.modes, "switches": switches}
     kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
     attributes = {**before.attributes, "engine": run.engine, "state_mode": run.mode}
     return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
