@@ -41,6 +41,8 @@ from geonh.rolling.forces import contact_velocity, normal_force, slip
 
 RESTING = 1e-6
 """Speed of a rebound, m/s, below which there is none."""
+SLACK = 1e-13
+"""Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
 BEGINNING = 1e-10
 """Speed, relative to 1 m/s and the velocity, with which a slip begins, so that it has a direction."""
 STEPS = 60
@@ -64,7 +66,7 @@ def with_friction(systems: Callable[..., System], friction: Any, restitution: fl
     free = systems("free", more)
     transitions = [
         Transition("roll", Event(_lifts, direction=-1, name="lifts"), "free"),
-        Transition("roll", Event(_inside_cone, direction=-1, name="slips"), _Next(roll), _Settled(roll, slide)),
+        Transition("roll", Event(_inside_cone, direction=-1, name="slips"), "slide", _Settled(roll, slide, False)),
         Transition("slide", Event(_lifts, direction=-1, name="lifts"), "free"),
         Transition("slide", SlipEnds(name="slip ends"), _Next(roll), _Settled(roll, slide)),
         Transition("free", Event(_Gap(roll), direction=-1, name="lands"), _Next(roll), _Landed(free, roll, slide)),
@@ -93,21 +95,24 @@ class _Gap(eqx.Module):
     roll: System
 
     def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
-        return self.roll.holonomic_residual(self.roll.at(g, t))[0]
+        return self.roll.holonomic_residual(self.roll.at(g, t))[0] + SLACK
 
 
 # --- resets --------------------------------------------------------------------------------------------------
 class _Settled(eqx.Module):
-    """Velocity after a slip has ended, or before one begins: rolling, or the slip that begins."""
+    """Velocity after a slip has ended: rolling, if it ``may_roll`` and the friction cone admits that, or a slip that
+    begins.
+    """
 
     roll: System
     slide: System
+    may_roll: bool = eqx.field(static=True, default=True)
 
     def __call__(self, t: Array, g: Array, xi: Array) -> Array:
         roll, x = self.roll, self.roll.at(g, t)
         resting = roll.projected_velocity(x, xi)
         lam = accelerations_at(roll, t, x, resting)[1]
-        rolls = _margin(t, g, lam, roll.parameters) >= -CLOSE * jnp.abs(lam[0])
+        rolls = self.may_roll & (_margin(t, g, lam, roll.parameters) >= -CLOSE * jnp.abs(lam[0]))
         tangents = contact_velocity(t, g, xi, roll.parameters).tangents
         direction = self._direction(t, x, resting, lam[1:3], tangents)
         size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
