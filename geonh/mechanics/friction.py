@@ -29,6 +29,8 @@ from geonh.arguments.validators import as_count, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 
 ARGUMENTS = "t, x, xi"
+ALONG = 0.86
+"""Least cosine of the angle by which the line of the slip may turn within a step."""
 
 
 @argument_type
@@ -109,6 +111,13 @@ class Friction(eqx.Module):
         if self.direction is not None:
             return self
         return self.at_slip(self.velocity(t, x, xi, parameters))
+
+    def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
+        """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
+        if self.direction is None:
+            return True
+        v = self.velocity(t, x, xi, parameters)
+        return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar."""

@@ -25,7 +25,7 @@ from geonh.integrators.variable_steps import refuse_variable_steps
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
-from geonh.results.events import Crossings, Event, as_events
+from geonh.results.events import Crossings, Event, SlipEnds, as_events
 from geonh.results.modes import RESET, Modes, Switches, Transition
 from geonh.results.nodes import Node, Nodes
 from geonh.results.record import unflatten
@@ -214,11 +214,13 @@ class ModalRun:
         """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding."""
         events = loop.begin.values
         for i, guard in enumerate(self.modes.guards(self.mode)):
-            if not events[i] * guard.direction > 0:
+            vanished = isinstance(guard, SlipEnds) and events[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
+            if not (vanished or events[i] * guard.direction > 0):
                 continue
             problem = self._problem(clock)
             soon = computed(_value_soon, problem, Node.of(state))[i]
-            if (events[i] + (soon - events[i]) * (ROUNDING / SOON)) * guard.direction > 0:
+            past = (events[i] + (soon - events[i]) * (ROUNDING / SOON)) * guard.direction > 0
+            if soon < events[i] if vanished else past:
                 t = np.array([clock.t0 + int(state.k) * clock.dt], float)
                 xi, names = np.asarray(loop.begin.xi), tuple(event.name for event in problem.events)
                 one, step = np.array([i]), np.array([int(state.k)])
