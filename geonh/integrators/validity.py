@@ -230,7 +230,7 @@ def _slip_turns(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array
     if forces is None or not forces.is_held:
         return False
     keeps = forces.keeps_direction(jnp.asarray(t), x, _velocity(system, x, outcome), system.parameters)
-    return False if keeps is True else ~keeps
+    return False if keeps is True else jnp.logical_not(keeps)
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

@@ -68,7 +68,7 @@ class MultiplierForces(eqx.Module):
         return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
 
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
-        """True if forces that know where a step began have about the direction, or the opposite one, of its beginning."""
+        """True if forces that know where a step began still have about its direction, or the opposite one."""
         return self.function.keeps_direction(t, x.x if isinstance(x, Moment) else x, xi, parameters)
 
     def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array:

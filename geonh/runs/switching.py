@@ -252,7 +252,7 @@ class ModalRun:
         return Place(np.float64(crossing.t[-1]), g, crossing.xi[-1])
 
     def _reached(self, clock: Clock, state: State, t: float) -> Place:
-        xi, _ = computed(at_node, self._problem(clock), Node.of(state))
+        xi = computed(_velocity, Problem(self.system, None, clock), Node.of(state))
         return Place(np.float64(t), state.g, xi)
 
     def _row_at(self, here: Place, k: int) -> np.ndarray:
@@ -379,6 +379,11 @@ def _arrived(tree: tuple[System, bool], here: Place) -> Arrived:
     return Arrived(g, xi, jax.numpy.max(jax.numpy.abs(residual), initial=0.0))
 
 
+def _velocity(problem: Problem, node: Node) -> Any:
+    clock, k = node.local(problem.clock)
+    return problem.system.velocity(problem.system.at(node.g, clock.time(k)), (node.p_plus + node.p_minus) / 2)
+
+
 def _momentum(system: System, here: Place) -> Any:
     return system.momentum(system.at(here.g, here.t), here.xi)
 
@@ -389,8 +394,7 @@ def _first(problem: Problem, start: tuple[Any, Any]) -> State:
 
 def _value_soon(problem: Problem, node: Node) -> Any:
     """Values of the events a small part of a step after a node."""
-    clock, k = node.local(problem.clock)
-    xi = problem.system.velocity(problem.system.at(node.g, clock.time(k)), (node.p_plus + node.p_minus) / 2)
+    k, xi = node.local(problem.clock)[1], _velocity(problem, node)
     state, part = partial_step(problem, k, node.g, xi, jax.numpy.asarray(SOON))
     return at_node(problem._replace(clock=part), Node.of(state))[1]
 
