@@ -31,6 +31,7 @@ try:
     from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
     from geonh.results.events import Event, SlipEnds
+    from geonh.results.joining import join
     from geonh.results.modes import Modes, Transition
     from geonh.results.trajectory import Trajectory
     from geonh.runs.integrate import integrate
@@ -102,6 +103,7 @@ __all__ = [
     "integrate",
     "integrators",
     "interop",
+    "join",
     "mechanics",
     "methods",
     "open_store",

@@ -205,9 +205,6 @@ class Switches(NamedTuple):
         """The transitions in the steps before node k."""
         return Switches(self.names, *(part[self.k < k] for part in self[1:]))
 
-    def __len__(self) -> int:
-        return len(self.t)
-
 
 def padded(parts: list[dict[str, np.ndarray]], places: list[np.ndarray], n: int) -> dict[str, np.ndarray]:
     """Observables of n nodes from those of some of them, by name, at their places; nan where a mode has none."""

@@ -30,7 +30,7 @@ from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
-from geonh.runs.switching import events_of, refuse_with_modes, solve_modes
+from geonh.runs.switching import events_of, refuse_with_modes, resume_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -215,6 +215,11 @@ def resume(
         check_destination(checkpoint, "checkpoint")
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    if trajectory.nodes.mode is not None:
+        refuse_with_modes(progress=progress, checkpoint=checkpoint, allow_changes=allow_changes)
+        made = method_of(method) if isinstance(method, str) else method
+        n_steps, _ = _remaining_steps(trajectory, n_steps, t_end)
+        return thrown(resume_modes(trajectory, system, made, n_steps, controls, events), throw)
     before = trajectory
     n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
@@ -260,7 +265,7 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     ValueError if others do not lead to ``t_end``.
     """
     dt, last = trajectory.dt, trajectory.t[-1]
-    varies = trajectory.nodes.t is not None
+    varies = trajectory.nodes.t is not None and trajectory.nodes.mode is None
     if trajectory.state is not None and not varies:
         last = trajectory.t0 + int(trajectory.state.k) * dt
     if t_end is not None and n_steps is None and not np.sign(dt) * (as_float64(t_end, "t_end", ()) - last) > 0:

@@ -8,6 +8,7 @@ made in parts.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -29,8 +30,9 @@ from geonh.results.events import Crossings, Event, SlipEnds, as_events
 from geonh.results.modes import RESET, Modes, Switches, Transition
 from geonh.results.nodes import Node, Nodes
 from geonh.results.record import unflatten
-from geonh.results.trajectory import Trajectory
-from geonh.runs.continuation import new_trajectory
+from geonh.results.same_system import as_data, refuse_another_space
+from geonh.results.trajectory import Trajectory, describe
+from geonh.runs.continuation import completed, new_trajectory
 from geonh.runs.event_loop import Watching, at_node
 from geonh.runs.loop import portion
 from geonh.runs.start import InitialData, Span, first_node
@@ -268,6 +270,16 @@ class ModalRun:
         if len(rows):
             self.pieces.append(Piece(self.mode, rows, np.asarray(t, float)))
 
+    def keep(self, nodes: Nodes, t: float) -> None:
+        """Begin with the nodes of an earlier run up to a time, without a last one that a longer run would not save."""
+        kept = nodes.taken(np.sign(self.clock.dt) * (nodes.t - t) <= 4 * np.finfo(float).eps * abs(t))
+        if kept.k[-1] % self.save_every and kept.t[-1] != kept.t[-2]:
+            kept = kept.taken(np.s_[:-1])
+        rows = kept._replace(t=None, mode=None).rows
+        edges = [0, *(np.flatnonzero(np.diff(kept.mode)) + 1).tolist(), len(rows)]
+        for begin, end in itertools.pairwise(edges):
+            self.pieces.append(Piece(int(kept.mode[begin]), rows[begin:end], kept.t[begin:end]))
+
     def nodes(self) -> Nodes:
         """All nodes."""
         rows = np.concatenate([piece.rows for piece in self.pieces])
@@ -316,7 +328,8 @@ def solve_modes(
     run = ModalRun(modes, method, start.clock, watched, save_every, which, state, Result(int(state.status)))
     run.save(state, float(start.clock.t0))
     begun = new_trajectory(Problem(system, method, start.clock), state, save_every, reason, None, span.reason)
-    attributes = {**begun.attributes, "system": modes.name, "modes": list(modes.names)}
+    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
+    attributes = {**begun.attributes, "system": modes.name, "modes": list(modes.names), "parameters": parameters}
     return _advanced(run, replace(begun, attributes=attributes), span.n_steps)
 
 
@@ -331,10 +344,48 @@ def _advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     for one in run.switches:
         switches = switches.joined(one)
     crossings = _all_crossings(run, size) if run.events else None
-    more: dict[str, Any] = {"watched": run.events, "crossings": crossings, "modes": run.modes, "switches": switches}
+    more: dict[str, Any] = {
+        "method": run.method,
+        "clock": run.clock,
+        "watched": run.events,
+        "crossings": crossings,
+        "modes": run.modes,
+        "switches": switches,
+    }
     kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
     attributes = {**before.attributes, "engine": run.engine, "state_mode": run.mode}
     return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
+
+
+def resume_modes(
+    trajectory: Trajectory, modes: Any, method: Integrator | None, n_steps: int, controls: Any, events: Any
+) -> Trajectory:
+    """Go on with a run with modes from its last node at a whole number of steps, as ``resume`` documents it."""
+    modes, method, a = modes or trajectory.modes, method or trajectory.method, trajectory.attributes
+    if not isinstance(modes, Modes) or method is None or trajectory.state is None:
+        raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
+    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
+    if list(modes.names) != list(a["modes"]) or parameters != a["parameters"] or modes.name != a["system"]:
+        raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
+    if describe(method) != a["method"]:
+        raise ValueError(f"the trajectory was made by {a['method']}, not by {describe(method)}")
+    earlier = None if trajectory.clock is None else trajectory.clock.controls
+    clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), earlier if controls is None else controls)
+    which, k = int(a["state_mode"]), int(trajectory.state.k)
+    system = modes.systems[which]
+    refuse_another_space(trajectory, system)
+    if events is None and trajectory.crossings is not None and not trajectory.watched:
+        raise ValueError("the run looked for events: pass events=, or events=() to look for none")
+    with float64():
+        state = completed(trajectory.state, system, method, clock)
+        watched = trajectory.watched if events is None else events_of(events, system, clock)
+    run = ModalRun(modes, method, clock, watched, trajectory.save_every, which, state)
+    run.keep(trajectory.nodes, clock.t0 + k * clock.dt)
+    if trajectory.switches is not None:
+        run.switches.append(trajectory.switches.before(k))
+    if trajectory.crossings is not None:
+        run.crossings.append(trajectory.crossings.to_keep(k, [event.name for event in watched]))
+    return _advanced(run, trajectory, k + n_steps)
 
 
 def _all_crossings(run: ModalRun, size: int) -> Crossings:

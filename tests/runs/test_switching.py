@@ -27,8 +27,8 @@ def bouncing(e=1.0, target="flight", modes=None):
 def test_elastic_bounces():
     run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400)
     once = np.sqrt(2 / G)
-    np.testing.assert_allclose(run.switches.t, once * (2 * np.arange(len(run.switches)) + 1), atol=1e-13)
-    assert len(run.switches) == 4
+    np.testing.assert_allclose(run.switches.t, once * (2 * np.arange(len(run.switches.t)) + 1), atol=1e-13)
+    assert len(run.switches.t) == 4
     assert np.ptp(run.energy) < 1e-13
     assert run.g.min() > -1e-14
     np.testing.assert_array_equal(run.switches.xi_after, -run.switches.xi_before)
@@ -43,7 +43,7 @@ def test_elastic_bounces():
 @pytest.mark.slow
 def test_ten_thousand_bounces():
     run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[0.05], xi0=[0.0], dt=0.05, n_steps=40_400)
-    assert len(run.switches) >= 10_000
+    assert len(run.switches.t) >= 10_000
     assert np.ptp(run.energy) < 1e-10 * run.energy[0]
     assert run.g.min() > -1e-12
 
@@ -102,7 +102,7 @@ def test_a_block_on_a_slope_rests():
     run = gn.solve(modes, "gauss4", mode="sticks", g0=[0.0, 0.0, 0.3], xi0=[0.0, 0.0, 1.0], dt=0.1, n_steps=36_000)
     assert run.t[-1] == 3600.0
     assert np.all(run.g[:, 0] == 0.0)
-    assert not len(run.switches)
+    assert not len(run.switches.t)
 
 
 def test_a_block_slides_to_rest_and_off():
@@ -140,7 +140,7 @@ def test_transitions_at_once_are_taken_in_their_order():
         )
         run = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=50)
         assert run.mode[-1] == wanted
-        assert len(run.switches) == 1
+        assert len(run.switches.t) == 1
 
 
 def test_events_in_all_modes():
@@ -178,3 +178,66 @@ def test_what_is_refused():
     assert slides is not None
     with pytest.raises(ValueError, match="dt"):
         gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], n_steps=3)
+
+
+def test_save_load_and_resume_to_the_same_bits(tmp_path):
+    modes = block(0.4)
+    start = {"mode": "slides", "g0": [0.0] * 3, "xi0": [1.5, 0, 0], "dt": 0.03}
+    whole = gn.solve(modes, "gauss4", n_steps=90, **start)
+    for first in (30, 71, 72, 85):  # before, about and after the transition in step 71
+        part = gn.solve(modes, "gauss4", n_steps=first, **start)
+        path = part.save(tmp_path / "part.nc")
+        loaded = gn.Trajectory.load(path)
+        np.testing.assert_array_equal(loaded.mode, part.mode)
+        np.testing.assert_array_equal(loaded.multipliers, part.multipliers)
+        np.testing.assert_array_equal(loaded.switches.xi_after, part.switches.xi_after)
+        for before in (part, path):
+            on = gn.resume(before, 90 - first, system=modes, method="gauss4")
+            np.testing.assert_array_equal(on.g, whole.g)
+            np.testing.assert_array_equal(on.t, whole.t)
+            np.testing.assert_array_equal(on.p, whole.p)
+            np.testing.assert_array_equal(on.mode, whole.mode)
+            np.testing.assert_array_equal(on.switches.t, whole.switches.t)
+    with pytest.raises(ValueError, match="not the modes of the run"):
+        gn.resume(path, 3, system=block(0.3), method="gauss4")
+    with pytest.raises(ValueError, match="system=Modes"):
+        gn.resume(path, 3)
+
+
+def test_solution_between_nodes_and_tables():
+    run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.05, n_steps=60)
+    times = np.linspace(0, 3, 41)
+    once = np.sqrt(2 / G)
+    since = np.abs((times + once) % (2 * once) - once)
+    np.testing.assert_allclose(run(times).g[:, 0], 1 - G * since**2 / 2, atol=1e-12)
+    table = run.to_xarray()
+    assert table["mode"].dims == ("time",)
+    assert table.sizes["switch"] == 3
+    assert len(run.to_pandas()) == len(run)
+    assert "ball" in run._repr_html_()
+
+
+def test_runs_joined_by_hand(tmp_path):
+    """A bead slides off a circle, where the constraint force vanishes, and falls: two runs, joined to one."""
+    common = {"metric": np.eye(2), "potential": lambda x: G * x[1]}
+    bead = gn.System(
+        Translations(2), distribution=gn.Distribution(lambda x: [[x[0], x[1]]]), name="bead on a circle", **common
+    )
+    lost = gn.Event(lambda t, g, xi, lam: lam[0], direction=-1, stop=True, name="contact lost")
+    slide = gn.solve(bead, "gauss4", g0=[0.0, 1.0], xi0=[0.3, 0.0], dt=0.01, n_steps=2000, events=lost)
+    at = slide.events["contact lost"]
+    free = gn.System(Translations(2), name="free bead", **common)
+    fall = gn.solve(free, "gauss4", g0=at.g[0], xi0=at.xi[0], t0=at.t[0], dt=0.01, n_steps=20)
+    run = gn.join(slide, fall)
+    assert len(run) == len(slide) + len(fall)
+    assert list(run.mode[[0, -1]]) == ["bead on a circle", "free bead"]
+    assert np.all(np.diff(run.t) > 0)
+    assert np.ptp(run.energy) < 1e-8
+    assert run.multipliers.shape == (len(run), 1)
+    loaded = gn.Trajectory.load(run.save(tmp_path / "joined.nc"))
+    np.testing.assert_array_equal(loaded.mode, run.mode)
+    np.testing.assert_array_equal(loaded.energy, run.energy)
+    with pytest.raises(ValueError, match="a piece ends at"):
+        gn.join(fall, slide)
+    with pytest.raises(TypeError, match="join takes"):
+        gn.join(slide, 3)
