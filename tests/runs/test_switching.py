@@ -224,7 +224,7 @@ def test_runs_joined_by_hand(tmp_path):
         Translations(2), distribution=gn.Distribution(lambda x: [[x[0], x[1]]]), name="bead on a circle", **common
     )
     lost = gn.Event(lambda t, g, xi, lam: lam[0], direction=-1, stop=True, name="contact lost")
-    slide = gn.solve(bead, "gauss4", g0=[0.0, 1.0], xi0=[0.3, 0.0], dt=0.01, n_steps=2000, events=lost)
+    slide = gn.solve(bead, "gauss4", g0=[0.0, 1.0], xi0=[0.3, 0.0], dt=0.005, n_steps=2000, events=lost)
     at = slide.events["contact lost"]
     free = gn.System(Translations(2), name="free bead", **common)
     fall = gn.solve(free, "gauss4", g0=at.g[0], xi0=at.xi[0], t0=at.t[0], dt=0.01, n_steps=20)
