@@ -75,7 +75,7 @@ _BODY = re.compile(r"(^|(?<=_))v([123])(?=(_\d+)?$)")
 
 def _coordinate_of(velocity: str) -> str:
     """Name of the coordinate of which a velocity would be the rate; of v1, v2 and v3 the one with the same unit."""
-    velocity = _BODY.sub(lambda found: "v" + "xyz"[int(found[2]) - 1], velocity)
+    velocity = _BODY.sub(lambda match: "v" + "xyz"[int(match[2]) - 1], velocity)
     return _DOT.sub("", velocity) if _DOT.search(velocity) else _V.sub("", velocity)
 
 

@@ -22,13 +22,13 @@ if not AS_USERS:
     )
 
 COMPILED = "JAX_COMPILATION_CACHE_DIR"
-if COMPILED not in os.environ:  # what one worker compiles serves the others
+if COMPILED not in os.environ:  # a cache shared by the workers
     os.environ[COMPILED] = tempfile.mkdtemp(prefix="geonh-tests-")
     atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
-# Of glibc, read where a worker begins: what is freed goes back to the system, in place of an arena for each thread.
+# Settings of glibc, read when a worker starts: freed memory returns to the system, and threads share one arena.
 os.environ.setdefault("MALLOC_ARENA_MAX", "1")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**16))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**17))
@@ -44,14 +44,14 @@ from hypothesis import Phase, settings  # noqa: E402
 if not AS_USERS:
     compute_in_numpy()
 
-# Whatever fails is found and shrunk as ever; to explain it, every line of Python would be followed in all examples.
+# Failing examples are shrunk; the phase that explains them would trace every line of Python in all examples.
 settings.register_profile("geonh", phases=[phase for phase in Phase if phase is not Phase.explain])
 settings.load_profile("geonh")
 
 
 def pytest_configure(config):
-    gc.set_threshold(50_000, 20, 50)  # to look at all that JAX keeps is a twentieth of the time
-    # A shell that starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
+    gc.set_threshold(50_000, 20, 50)  # else traversing all objects of JAX takes a twentieth of the time
+    # A shell that starts the tests in the background ignores Ctrl-C, and so would all subprocesses.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
@@ -59,7 +59,7 @@ def pytest_configure(config):
 
 def pytest_collection_finish():
     gc.collect()
-    gc.freeze()  # half a million objects of libraries and tests, which live as long as the process
+    gc.freeze()  # half a million objects that live as long as the process
 
 
 @pytest.fixture(autouse=True)

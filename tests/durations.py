@@ -1,9 +1,8 @@
-"""Write what the quick tests take to ``durations.json``: seconds of each directory, and of the slowest tests.
+"""Write the durations of the quick tests to ``durations.json``: of each directory, and of the slowest tests.
 
 ``python tests/durations.py`` runs them in one process; arguments go to pytest, as in ``python tests/durations.py -n 2
-tests/groups``, which then prints and writes nothing. A test has with it the fixtures that it is the first to ask for.
-Seconds of the processors are those of the process and of the processes that it started, and vary less than seconds of
-the clock where others share the machine.
+tests/groups``, which then prints the result instead. Fixtures count towards the first test that uses them. CPU seconds
+include subprocesses, and vary less than wall-clock seconds where others share the machine.
 """
 
 import datetime
@@ -18,7 +17,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SLOWEST = 60
-BEGAN = pytest.StashKey[tuple[float, float]]()
+STARTED = pytest.StashKey[tuple[float, float]]()
 
 
 def now():
@@ -27,7 +26,7 @@ def now():
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item):
-    item.stash[BEGAN] = now()
+    item.stash[STARTED] = now()
     return (yield)
 
 
@@ -36,11 +35,11 @@ def pytest_runtest_teardown(item):
     try:
         return (yield)
     finally:
-        item.user_properties.append(("seconds", [b - a for a, b in zip(item.stash[BEGAN], now(), strict=True)]))
+        item.user_properties.append(("seconds", [b - a for a, b in zip(item.stash[STARTED], now(), strict=True)]))
 
 
 class Reports:
-    """A plugin that collects what the processes have measured."""
+    """Plugin that collects the durations measured by the workers."""
 
     def __init__(self):
         self.of_tests = {}
@@ -60,7 +59,7 @@ def summary(of_tests, seconds):
         "machine": "2 cores",
         "date": datetime.date.today().isoformat(),
         "seconds": round(seconds, 1),
-        "columns": ["tests", "seconds of the clock", "seconds of the processors"],
+        "columns": ["tests", "wall-clock seconds", "CPU seconds"],
         "total": rounded([sum(column) for column in zip(*directories.values(), strict=True)]),
         "directories": {name: rounded(directories[name]) for name in sorted(directories)},
         "slowest": {name: rounded(taken) for name, taken in slowest},
@@ -74,11 +73,11 @@ def rounded(numbers):
 def main(arguments):
     reports, began = Reports(), time.perf_counter()
     code = pytest.main(["-p", "durations", *(arguments or ["-n", "0"])], plugins=[reports])
-    found = json.dumps(summary(reports.of_tests, time.perf_counter() - began), indent=1, ensure_ascii=False) + "\n"
+    result = json.dumps(summary(reports.of_tests, time.perf_counter() - began), indent=1, ensure_ascii=False) + "\n"
     if arguments:
-        print(found)
+        print(result)
     else:
-        (HERE / "durations.json").write_text(found, encoding="utf-8")
+        (HERE / "durations.json").write_text(result, encoding="utf-8")
     return code
 
 

@@ -1,7 +1,7 @@
 """Single operations of JAX outside of programs, in NumPy: XLA would compile each of them, for each shape.
 
-A test calls thousands of them, on arrays of three numbers. What is compiled by a test's own ``jax.jit`` or by
-``integrate`` is XLA's still; ``tests/engine/native`` holds these operations against it.
+A test calls thousands of them, on arrays of three numbers. Programs of a test's own ``jax.jit`` or of ``integrate`` are
+still compiled by XLA; ``tests/engine/native`` compares these operations with it.
 """
 
 import jax
@@ -12,18 +12,18 @@ from geonh.engine.interpreted import rule_of
 from geonh.engine.named import functions
 
 SHORT = 60
-"""Equations, at most, of a program that counts as a single operation, as those of which ``jax.numpy`` is made."""
+"""Maximum number of equations of a program that counts as a single operation, as ``jax.numpy`` compiles them."""
 
 LOOPS = {"while", "scan"}
-"""Operations that are long ones in Python."""
+"""Operations that would be slow in Python."""
 
 
 def compute_in_numpy():
-    """From now on, in this process, wherever JAX has 64-bit types."""
+    """Replace JAX's single operations in this process, where 64-bit types are enabled."""
     for primitive in [*vars(jax.extend.core.primitives).values(), *functions]:
         if isinstance(primitive, jax.extend.core.Primitive) and primitive.name != "jit" and rule_of(primitive):
             _compute_in_numpy(primitive)
-    from jax._src import pjit  # where these are elsewhere, the tests only take longer
+    from jax._src import pjit  # if a JAX version has these elsewhere, the tests only take longer
 
     by_xla = getattr(pjit, "_pjit_call_impl_python", None)
     if by_xla is not None:
@@ -38,8 +38,8 @@ def _compute_in_numpy(primitive):
     def implementation(*args, **params):
         if not jax.config.jax_enable_x64:
             return by_xla(*args, **params)
-        found = _computed(primitive, params, args)
-        return found if primitive.multiple_results else found[0]
+        result = _computed(primitive, params, args)
+        return result if primitive.multiple_results else result[0]
 
     primitive.def_impl(implementation)
 
@@ -50,7 +50,7 @@ def _computed(primitive, params, args):
 
 
 def _is_single(params):
-    """Whether a program is one of those, of operations that have a rule."""
+    """True if a program counts as a single operation, and all its operations have a NumPy rule."""
     eqns = params["jaxpr"].jaxpr.eqns
     if len(eqns) > SHORT or params["compiler_options_kvs"] or not jax.config.jax_enable_x64:
         return False

@@ -1,5 +1,7 @@
 """The command line as a user types it: every result readable, every wrong word an exit code 2 and one line."""
 
+import re
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -62,6 +64,13 @@ def test_run_prints_the_invariants_and_saves_file_and_figure(tmp_path):
     assert trajectory.t.shape == (51,)
     assert trajectory.attributes["parameters"]["J"] == [0.4, 0.6, 0.9]
     assert (tmp_path / "chaplygin-sphere.png").stat().st_size > 10_000
+
+
+def test_check_predicts_the_changes_of_invariants():
+    result = geonh("check", "chaplygin-sleigh", "--method", "rkmk4", "--dt", "0.1", "--steps", "400")
+    assert result.exit_code == 0
+    assert re.search(r"energy +2\.0\de-10", result.output)
+    assert "lower dt" in geonh("check", "chaplygin-sleigh", "--dt", "5", "--steps", "10").output
 
 
 def test_every_option_of_run_arrives(tmp_path):

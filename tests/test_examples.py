@@ -13,6 +13,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_DOCTESTS = sorted(p for p in (ROOT / "geonh").rglob("*.py") if ">>> " in p.read_text(encoding="utf-8"))
@@ -62,6 +64,6 @@ def test_example_in_a_process_of_its_own(script, tmp_path):
 @pytest.mark.parametrize("file", WITH_DOCTESTS, ids=lambda p: p.stem)
 def test_doctests(file):
     module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
-    found = doctest.testmod(module)
-    assert found.attempted > 0
-    assert found.failed == 0
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -16,9 +16,9 @@ from geonh.systems import catalogue
 
 
 def entry(name, **parameters):
-    found = catalogue[name]
-    system = found.system(**parameters)
-    return system, found.start(system), found
+    result = catalogue[name]
+    system = result.system(**parameters)
+    return system, result.start(system), result
 
 
 def test_particle_energy_of_gni_against_dla():
@@ -64,9 +64,9 @@ def test_sleigh_errors_of_gni_and_dla_and_of_the_one_sided_constraint():
 
 def test_suslov_by_feedback_with_euler_steps():
     """Feedback, figures 1 and 2: h = 10⁻³, all gains 100, from Π = (0, 1, 1) over 10 s."""
-    system, start, found = entry("suslov")
+    system, start, result = entry("suslov")
     run = gn.solve(system, Feedback(100.0, "euler"), xi0=start.xi0, dt=1e-3, n_steps=10_000)
-    exact = found.exact(system, start, run.t)[1] @ np.array([[1.0, 0, 0], [0, 1, 1], [0, 1, 2]])
+    exact = result.exact(system, start, run.t)[1] @ np.array([[1.0, 0, 0], [0, 1, 1], [0, 1, 2]])
     assert np.abs(run.p - exact).max() < 1e-3
     R = run.g
     assert np.linalg.norm(np.einsum("kji,kjl->kil", R, R) - np.eye(3), axis=(1, 2)).max() < 1e-4
@@ -78,11 +78,11 @@ def test_suslov_by_feedback_with_euler_steps():
 
 def test_knife_edge_by_feedback_over_200_seconds():
     """Feedback, figures 3 to 5: h = 10⁻³, all gains 1000; the exact solution is the corrected one of the catalogue."""
-    system, start, found = entry("knife-edge")
+    system, start, result = entry("knife-edge")
     method = Feedback({"constraint": 1000.0, "spin": 1000.0, "energy": 1000.0}, "euler")
     run = gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=1e-3, n_steps=200_000, save_every=100)
     with gn.float64():
-        exact = np.asarray(system.group.to_vector(found.exact(system, start, run.t)[0]))
+        exact = np.asarray(system.group.to_vector(result.exact(system, start, run.t)[0]))
     assert np.abs(run.g_vector - exact).max() < 0.2
     assert np.abs(run.constraint_residual).max() < 2e-3
     assert np.abs(run.integrals["spin"] - run.integrals["spin"][0]).max() < 1e-4
@@ -132,11 +132,11 @@ def test_oscillator_poincare_sections_over_400_seconds():
 
     def section(method, dt, save_every=1):
         options = {"dt": dt, "n_steps": round(400 / dt), "save_every": save_every}
-        found = poincare_section(gn.solve(system, method, **FROM_REST, **options), lambda g, xi: g[1])
-        assert len(found) == 63
-        assert np.abs(found.values("y")).max() < 1e-11
-        assert np.abs(np.diff(found.t) - 2 * np.pi).max() < 1e-3
-        return np.stack([found.values("x"), found.values("z"), found.xi[:, 2]])
+        result = poincare_section(gn.solve(system, method, **FROM_REST, **options), lambda g, xi: g[1])
+        assert len(result) == 63
+        assert np.abs(result.values("y")).max() < 1e-11
+        assert np.abs(np.diff(result.t) - 2 * np.pi).max() < 1e-3
+        return np.stack([result.values("x"), result.values("z"), result.xi[:, 2]])
 
     exact = section(gn.Gauss(3), 0.02)
     gni, feedback = section(gn.GNI(start="average"), 0.01), section(ATTRACTED, 1e-3, 10)
@@ -196,16 +196,16 @@ def test_rolling_ball_orbit_of_the_slides():
 
 def test_controlled_snakeboard_moves_forward_from_rest():
     """2008, figure 4: opposite torques on the axles and the rider, in phase: snake-like motion of increasing speed."""
-    system, start, found = entry("controlled-snakeboard")
+    system, start, result = entry("controlled-snakeboard")
     assert np.allclose(start.xi0, 0)
-    begin = {"g0": start.g0, "xi0": start.xi0, "controls": found.controls}
-    run = gn.solve(system, gn.GNI(start="average"), dt=found.dt, n_steps=found.n_steps, **begin)
-    finer = gn.solve(system, gn.GNI(start="average"), dt=found.dt / 2, n_steps=2 * found.n_steps, **begin)
+    begin = {"g0": start.g0, "xi0": start.xi0, "controls": result.controls}
+    run = gn.solve(system, gn.GNI(start="average"), dt=result.dt, n_steps=result.n_steps, **begin)
+    finer = gn.solve(system, gn.GNI(start="average"), dt=result.dt / 2, n_steps=2 * result.n_steps, **begin)
     v = run.xi[:, list(system.group.velocity_names).index("vx")]
     thirds = np.array_split(np.abs(v), 3)
     assert thirds[0].max() < thirds[1].max() < thirds[2].max()
     times = [0.0, run.t[-1]]
-    g, _ = gn.mechanics.reference_trajectory(system, times, start.xi0, start.g0, controls=found.controls)
+    g, _ = gn.mechanics.reference_trajectory(system, times, start.xi0, start.g0, controls=result.controls)
     with gn.float64():
         end = np.asarray(system.group.to_vector(g))[-1]
     coarse, fine = (np.abs(r.g_vector[-1] - end).max() for r in (run, finer))

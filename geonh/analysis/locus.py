@@ -134,6 +134,7 @@ class RootLocus:
         leaving = min(beyond[np.abs(beyond.real) > self._axis], key=lambda root: abs(root.real))
         return Crossing(float(on), 1j * abs(leaving.imag), "collision")
 
+    @judged
     def plot(self, label: str | None = None) -> Figure:
         """Real parts (solid) and imaginary parts ≥ 0 (dashed) over the parameter, stable ranges shaded.
 
@@ -146,6 +147,11 @@ class RootLocus:
         -------
         matplotlib.figure.Figure
             ``figure.savefig(path)`` writes it; no display is needed.
+
+        Raises
+        ------
+        TypeError
+            If ``label`` is no text.
         """
         from geonh.plotting.figures import empty_figure
 

@@ -17,10 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_flag, as_float64, as_positive
-from geonh.bodies.links import Joint, Vector, _set
-from geonh.bodies.motion import Bodies, bodies, frames, hat, library, motion, number, rate_of
+from geonh.arguments.validators import as_constant, as_flag, as_text
+from geonh.bodies.links import Joint
+from geonh.bodies.motion import Bodies, ahead_of, bodies, frames, hat, library, motion, number, rate_of
 from geonh.bodies.plan import Tree
+from geonh.bodies.touching import Rolling, Touching
+from geonh.bodies.values import Vector, as_unit, set_fields
 
 UP = np.array([[0.0], [0.0], [1.0]])
 """The vertical, as a column."""
@@ -63,16 +65,21 @@ class Wheel:
 
     sizes: ClassVar[tuple[str, ...]] = ("radius", "centre")
 
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the rows of velocities."""
+        return [f"wheel {self.name!r} {way}" for way in ("along", *(["across"] if self.grips else []))]
+
     def __post_init__(self) -> None:
-        _set(
+        set_fields(
             self,
-            name=self.name or self.link,
-            radius=as_positive(self.radius, f"radius of wheel {self.link!r}", ()),
-            centre=as_float64(self.centre, f"centre of wheel {self.link!r}", (3,)),
+            name=as_text(self.name, "name of a wheel") or as_text(self.link, "link of a wheel"),
+            radius=as_constant(self.radius, f"radius of wheel {self.link!r}", positive=True),
+            centre=as_constant(self.centre, f"centre of wheel {self.link!r}", (3,)),
             grips=as_flag(self.grips, f"grips of wheel {self.link!r}"),
         )
         if self.axis is not None:
-            _set(self, axis=_unit(self.axis, f"axis of wheel {self.link!r}"))
+            set_fields(self, axis=as_unit(self.axis, f"axis of wheel {self.link!r}"))
 
 
 @dataclass(frozen=True)
@@ -103,30 +110,35 @@ class Blade:
 
     sizes: ClassVar[tuple[str, ...]] = ("centre",)
 
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the rows of velocities."""
+        return [f"blade {self.name!r} across"]
+
     def __post_init__(self) -> None:
-        _set(
+        set_fields(
             self,
-            name=self.name or self.link,
-            centre=as_float64(self.centre, f"centre of blade {self.link!r}", (3,)),
-            direction=_unit(self.direction, f"direction of blade {self.link!r}"),
+            name=as_text(self.name, "name of a blade") or as_text(self.link, "link of a blade"),
+            centre=as_constant(self.centre, f"centre of blade {self.link!r}", (3,)),
+            direction=as_unit(self.direction, f"direction of blade {self.link!r}"),
         )
 
 
 Contact = Wheel | Blade
+Seated = Wheel | Blade | Touching
+"""Contacts as a tree has them."""
 
 
-def resolved(contacts: Sequence[Contact], tree: Tree) -> tuple[Contact, ...]:
-    """Contacts with the axles of their joints.
+def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
+    """Contacts with the axles of their joints; those of support functions without their shapes.
 
     Raises
     ------
-    TypeError, ValueError
-        For another object, an unknown link, and a wheel without an axle on a link whose joint has no axis.
+    ValueError
+        For an unknown link, and a wheel without an axle on a link whose joint has no axis.
     """
-    found: list[Contact] = []
+    found: list[Seated] = []
     for contact in contacts:
-        if not isinstance(contact, Wheel | Blade):
-            raise TypeError(f"contacts must be Wheel or Blade, got {type(contact).__name__}")
         link = tree.by_name.get(contact.link)
         if link is None:
             raise ValueError(f"contacts: there is no link {contact.link!r}; there are {list(tree.by_name)}")
@@ -134,37 +146,11 @@ def resolved(contacts: Sequence[Contact], tree: Tree) -> tuple[Contact, ...]:
             if link.joint.kind not in ("revolute", "continuous"):
                 raise ValueError(f"wheel {contact.link!r} needs axis=: the joint of its link is {link.joint.kind}")
             contact = Wheel(contact.link, contact.radius, link.joint.axis, contact.centre, contact.grips, contact.name)
-        found.append(contact)
+        found.append(contact.bare if isinstance(contact, Rolling) else contact)
     names = [contact.name for contact in found]
     if len(set(names)) < len(names):
         raise ValueError(f"contacts need names of their own, name=, got {names}")
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Velocities at contacts that vanish, as ``VelocityForms`` takes them."""
-
-    tree: Tree
-    contacts: tuple[Contact, ...]
-    reduced: bool
-
-    def __call__(self, x: Any, xi: Array, parameters: Any) -> list[Array]:
-        return [
-            w for contact in at_contacts(self.tree, self.contacts, x, xi, parameters, self.reduced) for w in contact
-        ]
-
-
-@dataclass(frozen=True)
-class Heights:
-    """Heights of contacts above the plane, as ``System(holonomic=)`` takes them."""
-
-    tree: Tree
-    contacts: tuple[Contact, ...]
-
-    def __call__(self, x: Any, parameters: Any) -> Array:
-        found = heights(self.tree, self.contacts, x, parameters)
-        return library(*found).stack(found)
 
 
 class Seat(NamedTuple):
@@ -196,13 +182,8 @@ def _seated(
     tree: Tree, contacts: Sequence[Contact], laid: Bodies, parameters: Any
 ) -> tuple[list[Seat], frozenset[int]]:
     """Seats of contacts, and the bodies on which they depend."""
-    seats, needed = [_seat(tree, contact, laid, parameters) for contact in contacts], set()
-    for seat in seats:
-        body = seat.body
-        while body >= 0:
-            needed.add(body)
-            body = laid.bodies[body].parent
-    return seats, frozenset(needed)
+    seats = [_seat(tree, contact, laid, parameters) for contact in contacts]
+    return seats, ahead_of(laid, [seat.body for seat in seats])
 
 
 def at_contacts(
@@ -234,11 +215,11 @@ def at_contacts(
     return found
 
 
-def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any) -> list[Any]:
+def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any, reduced: bool = False) -> list[Any]:
     """Height of each contact above the plane, m."""
     laid = bodies(tree, parameters)
     seats, needed = _seated(tree, contacts, laid, parameters)
-    moving = motion(tree, laid, frames(tree, laid, x, parameters, False, needed), np.zeros(tree.dim), UP)
+    moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), np.zeros(tree.dim), UP)
     found = []
     for contact, seat in zip(contacts, seats, strict=True):
         up = (moving.directions[seat.body] if seat.body >= 0 else UP)[:, 0]
@@ -248,11 +229,3 @@ def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any) ->
             height = height - number(tree, contact, "radius", parameters) * library(lean).sqrt(1 - lean * lean)
         found.append(height)
     return found
-
-
-def _unit(value: Any, name: str) -> np.ndarray:
-    vector = as_float64(value, name, (3,))
-    length = np.linalg.norm(vector)
-    if abs(length - 1) > 1e-4:
-        raise ValueError(f"{name} must have length one, got {value}")
-    return vector / length

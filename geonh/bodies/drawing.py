@@ -1,4 +1,4 @@
-"""Drawing of a tree of bodies: shapes of the links, or rods between their joints, and wheels."""
+"""Drawing of a tree of bodies: shapes of the links, or rods between the joints of a tree without any, and wheels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from geonh.bodies.contacts import Contact, Wheel
-from geonh.bodies.links import Link, Shape
+from geonh.bodies.contacts import Seated, Wheel
+from geonh.bodies.links import Link
 from geonh.bodies.motion import poses
 from geonh.bodies.plan import Tree
-from geonh.drawing import Body, Part, Pose, along, ball, box, cylinder, ground
+from geonh.bodies.shapes import Mesh, Shape
+from geonh.bodies.touching import Touching
+from geonh.drawing import Body, Part, Pose, along, ball, box, cylinder, ground, mesh, surface
 from geonh.engine import in_numpy
 
 
@@ -21,29 +24,57 @@ class Drawing:
     """Drawing function of a tree with contacts."""
 
     tree: Tree
-    contacts: tuple[Contact, ...]
+    contacts: tuple[Seated, ...]
 
     def __call__(self, t: Any, g: Any, parameters: Mapping[str, Any]) -> list[Body]:
         at = poses(self.tree, g, parameters)
-        size = _size(self.tree)
+        size, bare = _size(self.tree), not any(link.shapes for link in self.tree.links)
         found = []
         for link in self.tree.links:
-            parts = [_part(shape) for shape in link.shapes]
+            parts = [part for shape in link.shapes for part in _parts(shape)]
             parts += [_wheel(c) for c in self.contacts if isinstance(c, Wheel) and c.link == link.name]
+            own = [c for c in self.contacts if isinstance(c, Touching) and c.link == link.name]
             if not parts:
+                parts += [_figure(c, parameters[f"{c.name}.support"]) for c in own]
+            if not parts and bare:
                 parts = _rods(self.tree, link, size)
             if parts:
                 found.append(Body(link.name, parts, at=Pose(*at[link.name]), trace=None))
         return [*found, *([Body("ground", ground())] if self.contacts else [])]
 
 
-MADE: dict[str, Callable[..., Part]] = {"box": box, "ball": ball, "cylinder": cylinder}
+MADE: dict[str, Callable[..., Part]] = {
+    "box": box,
+    "ball": ball,
+    "cylinder": cylinder,
+    "ellipsoid": lambda *axes: ball(axes),
+}
 """Parts by the kinds of shapes."""
 
 
-def _part(shape: Shape) -> Part:
-    part = _placed(MADE[shape.kind](*shape.size), np.asarray(shape.rotation), shape.place)
-    return part.painted(shape.colour) if shape.colour else part
+def _parts(shape: Shape) -> list[Part]:
+    R, place = np.asarray(shape.rotation), shape.place
+    if shape.kind == "mesh":
+        assert isinstance(shape.mesh, Mesh)
+        parts = [mesh(shape.mesh.vertices, shape.mesh.faces)]
+    elif shape.kind == "capsule":
+        radius, length = shape.size
+        parts = [cylinder(radius, length), *(ball(radius, 8).moved(z=side * length / 2) for side in (-1, 1))]
+    else:
+        parts = [MADE[shape.kind](*shape.size)]
+    parts = [_placed(part, R, place) for part in parts]
+    return [part.painted(shape.colour) for part in parts] if shape.colour else parts
+
+
+def _figure(contact: Touching, support: Any) -> Part:
+    """Shape of a support function."""
+
+    def point(n: Any) -> Any:
+        aside = jnp.array([3e-7, 5e-7, 7e-7])
+        at = support.point
+        return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
+
+    return surface(point).moved(*contact.centre)
 
 
 def _placed(part: Part, R: np.ndarray, place: Any) -> Part:

@@ -1,14 +1,15 @@
-"""Links and joints of a tree of bodies: frozen dataclasses of numbers, compared and hashed by value."""
+"""Links, joints and springs of a tree of bodies: frozen dataclasses of numbers, compared and hashed by value."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_flag, as_text, one_of, shortly
+from geonh.bodies.shapes import ONE, Shape
+from geonh.bodies.values import as_rotation, as_unit, set_fields
 
 KINDS = {
     "fixed": 0,
@@ -27,6 +28,7 @@ SIZES = {"mass": (), "centre": (3,), "inertia": (3, 3)}
 """Numbers of a link, with their shapes;"""
 JOINT_SIZES = {
     "place": (3,),
+    "rotation": (3, 3),
     "pitch": (),
     "stiffness": (),
     "rest": (),
@@ -34,31 +36,6 @@ JOINT_SIZES = {
     "armature": (),
 }
 """numbers of a joint that may be parameters."""
-
-Vector = tuple[float, float, float]
-Matrix = tuple[Vector, Vector, Vector]
-_ONE: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-
-
-def _rotation(value: Any, name: str) -> np.ndarray:
-    """Rotation matrix, or ValueError; rounding below ``NEAR`` is removed."""
-    R = as_float64(value, name, (3, 3))
-    if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
-        raise ValueError(f"{name} must be a rotation matrix, got\n{R}")
-    U, _, V = np.linalg.svd(R)
-    return R if np.abs(R.T @ R - np.eye(3)).max() < 1e-15 else U @ V
-
-
-def _set(owner: Any, **values: Any) -> None:
-    """Set attributes of a frozen dataclass, arrays as nested tuples."""
-    for name, value in values.items():
-        object.__setattr__(owner, name, _plain(value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -72,50 +49,21 @@ class Mimic:
     factor : float
     offset : float
         rad or m.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not a name and two numbers.
     """
 
     joint: str
     factor: float = 1.0
     offset: float = 0.0
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Simple shape of a link, for drawings.
-
-    Parameters
-    ----------
-    kind : {"box", "cylinder", "ball"}
-    size : tuple of float
-        Three lengths of a box; radius and length of a cylinder along z; radius of a ball; metres.
-    place : array_like, shape=[3]
-        Its centre, in the link's frame.
-    rotation : array_like, shape=[3, 3]
-        Its axes, as columns, in the link's frame.
-    colour : str
-        "#rrggbb"; by default from a palette.
-
-    Raises
-    ------
-    ValueError
-        For an unknown kind, a size that is not positive, or arguments of another shape.
-    """
-
-    kind: str
-    size: tuple[float, ...]
-    place: Any = (0.0, 0.0, 0.0)
-    rotation: Any = _ONE
-    colour: str = ""
-
     def __post_init__(self) -> None:
-        lengths = {"box": 3, "cylinder": 2, "ball": 1}
-        one_of(self.kind, "kind of a shape", tuple(lengths))
-        size = as_float64(self.size, f"size of a {self.kind}", (lengths[self.kind],))
-        if not np.all(size > 0):
-            raise ValueError(f"size of a {self.kind} must be positive, got {self.size}")
-        _set(
-            self, size=size, place=as_float64(self.place, "place", (3,)), rotation=_rotation(self.rotation, "rotation")
-        )
+        joint = as_text(self.joint, "joint of a mimic")
+        factor = as_constant(self.factor, f"factor of a mimic of {joint!r}")
+        set_fields(self, joint=joint, factor=factor, offset=as_constant(self.offset, f"offset of a mimic of {joint!r}"))
 
 
 @dataclass(frozen=True)
@@ -163,7 +111,7 @@ class Joint:
     name: str = ""
     axis: Any = (0.0, 0.0, 1.0)
     place: Any = (0.0, 0.0, 0.0)
-    rotation: Any = _ONE
+    rotation: Any = ONE
     pitch: float = 0.0
     stiffness: float = 0.0
     rest: float = 0.0
@@ -178,24 +126,25 @@ class Joint:
     friction: float | None = None
 
     def __post_init__(self) -> None:
-        called = f"of joint {self.name!r}"
+        called = f"of joint {as_text(self.name, 'name of a joint')!r}"
         one_of(self.kind, f"kind {called}", tuple(KINDS))
-        axis = as_float64(self.axis, f"axis {called}", (3,))
-        length = math.sqrt(axis @ axis)
-        if abs(length - 1) > 1e-4:
-            raise ValueError(f"axis {called} must have length one, got {shortly(self.axis)}, of length {length:.6g}")
-        place = as_float64(self.place, f"place {called}", (3,))
-        numbers = {
-            name: as_float64(getattr(self, name), f"{name} {called}", ()) for name in JOINT_SIZES if name != "place"
-        }
+        axis = as_unit(self.axis, f"axis {called}")
+        place = as_constant(self.place, f"place {called}", (3,))
+        scalar = [name for name, shape in JOINT_SIZES.items() if not shape]
+        numbers = {name: as_constant(getattr(self, name), f"{name} {called}", ()) for name in scalar}
         for name in ("stiffness", "damping", "armature"):
             if numbers[name] < 0:
                 raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")
         for name in ("lower", "upper", "speed", "effort", "friction"):
             if getattr(self, name) is not None:
-                numbers[name] = as_float64(getattr(self, name), f"{name} {called}", (), finite=False)
-        rotation = _rotation(self.rotation, f"rotation {called}")
-        _set(self, axis=axis / length, place=place, rotation=rotation, **numbers)
+                numbers[name] = as_constant(getattr(self, name), f"{name} {called}", finite=False)
+                if np.isnan(numbers[name]):
+                    raise ValueError(f"{name} {called} must be a number, got nan")
+        if not isinstance(self.mimic, Mimic | None):
+            raise TypeError(f"mimic {called} must be a Mimic, got {shortly(self.mimic)}")
+        numbers["motor"] = as_flag(self.motor, f"motor {called}")
+        rotation = as_rotation(self.rotation, f"rotation {called}")
+        set_fields(self, axis=axis, place=place, rotation=rotation, **numbers)
         self._refuse(called)
 
     def _refuse(self, called: str) -> None:
@@ -207,8 +156,8 @@ class Joint:
             )
         if self.dim == 0 and (self.damping or self.armature or self.motor):
             raise ValueError(f"damping, armature and motor {called} need a joint that moves, and it is fixed")
-        if self.mimic and (self.motor or not isinstance(self.mimic, Mimic)):
-            raise ValueError(f"mimic {called} must be a Mimic, of a joint without a motor")
+        if self.mimic and self.motor:
+            raise ValueError(f"mimic {called} must be that of a joint without a motor")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"limits {called}: lower {self.lower} exceeds upper {self.upper}")
 
@@ -254,25 +203,72 @@ class Link:
     shapes: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"name of a link must be text, got {shortly(self.name)}")
+        if not as_text(self.name, "name of a link"):
+            raise ValueError("name of a link must not be empty")
         called = f"of link {self.name!r}"
         if not isinstance(self.joint, Joint):
             raise TypeError(f"joint {called} must be a Joint, got {shortly(self.joint)}")
-        if not isinstance(self.parent, str):
-            raise TypeError(f"parent {called} must be the name of a link, got {shortly(self.parent)}")
-        if not all(isinstance(shape, Shape) for shape in self.shapes):
+        as_text(self.parent, f"parent {called}")
+        if not isinstance(self.shapes, list | tuple) or not all(isinstance(shape, Shape) for shape in self.shapes):
             raise TypeError(f"shapes {called} must be a tuple of Shape, got {shortly(self.shapes)}")
-        mass = as_float64(self.mass, f"mass {called}", ())
+        mass = as_constant(self.mass, f"mass {called}", ())
         if mass < 0:
             raise ValueError(f"mass {called} must not be negative, got {self.mass}")
-        inertia = as_float64(self.inertia, f"inertia {called}")
+        inertia = as_constant(self.inertia, f"inertia {called}", None)
         if inertia.shape not in ((3,), (3, 3)):
             raise ValueError(f"inertia {called} must be three moments or a matrix [3, 3], got {list(inertia.shape)}")
         inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
         if np.abs(inertia - inertia.T).max() > NEAR * np.abs(inertia).max():
             raise ValueError(f"inertia {called} must be symmetric, got\n{inertia}")
-        centre = as_float64(self.centre, f"centre {called}", (3,))
-        _set(self, mass=mass, centre=centre, inertia=(inertia + inertia.T) / 2, shapes=tuple(self.shapes))
+        centre = as_constant(self.centre, f"centre {called}", (3,))
+        set_fields(self, mass=mass, centre=centre, inertia=(inertia + inertia.T) / 2, shapes=tuple(self.shapes))
         if not self.joint.name:
-            _set(self, joint=replace(self.joint, name=self.name))
+            set_fields(self, joint=replace(self.joint, name=self.name))
+
+
+@dataclass(frozen=True)
+class Spring:
+    """Spring and damper between points of two links, along the line that connects them.
+
+    Parameters
+    ----------
+    link, other : str
+        Links that it connects; space where ``other`` is empty.
+    stiffness : float
+        N/m.
+    rest : float
+        Length without force, m.
+    damping : float
+        Force per rate of the length, N s/m.
+    place, other_place : array_like, shape=[3]
+        Its ends in the frames of link and other, m.
+    name : str
+        Its name; that of both links when left out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For invalid numbers.
+    """
+
+    link: str
+    other: str = ""
+    stiffness: float = 0.0
+    rest: float = 0.0
+    damping: float = 0.0
+    place: Any = (0.0, 0.0, 0.0)
+    other_place: Any = (0.0, 0.0, 0.0)
+    name: str = ""
+
+    sizes: ClassVar[tuple[str, ...]] = ("stiffness", "rest", "damping", "place", "other_place")
+
+    def __post_init__(self) -> None:
+        for text in ("link", "other", "name"):
+            as_text(getattr(self, text), f"{text} of a spring")
+        called = f"of the spring from {self.link!r} to {self.other!r}"
+        shapes = {name: (3,) if name.endswith("place") else () for name in self.sizes}
+        numbers = {name: as_constant(getattr(self, name), f"{name} {called}", shapes[name]) for name in self.sizes}
+        for name in ("stiffness", "rest", "damping"):
+            if numbers[name] < 0:
+                raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")
+        set_fields(self, **numbers, name=self.name or f"spring {self.link} to {self.other or 'space'}")

@@ -5,12 +5,12 @@ With (R, p) the pose of a body in that which carries it, and its velocity (ω, v
     ω = Rᵀω' + S_ω ξ,   v = Rᵀ(v' + ω' × p) + S_v ξ,   T = Σ ½ m v·v + v·(ω × h) + ½ ω·Iω,
 
 m, h and I its mass, first moment and inertia about the origin of its frame. Links on fixed joints are parts of the
-body that carries them. M is computed by composite bodies: from the leaves, m, h, I are carried to the parent.
+body that carries them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -36,6 +36,16 @@ class Place(NamedTuple):
     body: int
     R: Any
     p: Any
+
+
+class Pose(NamedTuple):
+    """Axes of a link, as columns, shape=[3, 3], and its origin in space, shape=[3]."""
+
+    R: Any
+    p: Any
+
+
+SPACE = Pose(np.eye(3), np.zeros(3))
 
 
 class Inertia(NamedTuple):
@@ -80,9 +90,12 @@ def library(*values: Any) -> Any:
 
 
 def number(tree: Tree, owner: Any, name: str, parameters: Any) -> Any:
-    """Number of a link, joint or contact: a parameter if it is among ``varied``, else a constant."""
+    """Number of a link, joint or contact: read or computed from the parameters, or a constant."""
     key = f"{owner.name}.{name}"
-    return parameters[key] if key in tree.varied else np.asarray(getattr(owner, name), dtype=np.float64)
+    if key in tree.varied:
+        return parameters[key]
+    function = tree.computed.get(key)
+    return np.asarray(getattr(owner, name), dtype=np.float64) if function is None else function(parameters)
 
 
 def hat(a: Any) -> Any:
@@ -103,7 +116,7 @@ def bodies(tree: Tree, parameters: Any) -> Bodies:
     parts: list[list[Inertia]] = []
     for link in tree.links:
         carrier = places[link.parent] if link.parent else Place(-1, np.eye(3), np.zeros(3))
-        R = carrier.R @ np.asarray(link.joint.rotation)
+        R = carrier.R @ number(tree, link.joint, "rotation", parameters)
         p = carrier.p + carrier.R @ number(tree, link.joint, "place", parameters)
         if link.joint.dim:
             found.append(Body(link.joint, carrier.body, R, p))
@@ -231,63 +244,64 @@ def _of_joints(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) ->
     return total
 
 
-def has(tree: Tree, joint: Joint, name: str) -> bool:
-    """True if a number of a joint is not zero, or a parameter."""
-    return bool(getattr(joint, name)) or f"{joint.name}.{name}" in tree.varied
+def has(tree: Tree, owner: Any, name: str) -> bool:
+    """True if a number of a joint or spring is not zero, or a parameter."""
+    key = f"{owner.name}.{name}"
+    return bool(getattr(owner, name)) or key in tree.varied or key in tree.computed
 
 
-def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
-    """M by composite bodies, shape=[n, n]: from the leaves to the root, each inertia carried to the parent."""
+def poses(
+    tree: Tree, x: Any, parameters: Any, reduced: bool = False, links: Sequence[str] | None = None
+) -> dict[str, Pose]:
+    """Pose of each link in space, or of some; at a point of the group, or the vector of the scalars if ``reduced``."""
     laid = bodies(tree, parameters)
-    at = frames(tree, laid, x, parameters, reduced)
-    composite = list(laid.inertias)
-    blocks: dict[tuple[int, int], Any] = {}
-
-    def add(i: int, k: int, block: Any) -> None:
-        one, other = laid.bodies[i].joint, laid.bodies[k].joint
-        for joint in (one, other):
-            block = block if joint.mimic is None else joint.mimic.factor * block
-        key = tree.slots[one.name].start, tree.slots[other.name].start
-        pairs = [(key, block)] if i == k else [(key, block), (key[::-1], block.T)]
-        for place, part in pairs:
-            blocks[place] = blocks[place] + part if place in blocks else part
-
-    for i in reversed(range(len(laid.bodies))):
-        frame, (m, h, I) = at[i], composite[i]  # noqa: E741
-        torque = I @ frame.S_omega + hat(h) @ frame.S_v
-        force = m * frame.S_v - hat(h) @ frame.S_omega
-        add(i, i, frame.S_omega.T @ torque + frame.S_v.T @ force)
-        if has(tree, laid.bodies[i].joint, "armature"):
-            own = number(tree, laid.bodies[i].joint, "armature", parameters)
-            add(i, i, own * np.eye(laid.bodies[i].joint.dim))
-        k = i
-        while (parent := laid.bodies[k].parent) >= 0:
-            force = at[k].R @ force
-            torque = at[k].R @ torque + hat(at[k].p) @ force
-            k = parent
-            add(k, i, at[k].S_omega.T @ torque + at[k].S_v.T @ force)
-        if (parent := laid.bodies[i].parent) >= 0:
-            before, R, p = composite[parent], frame.R, frame.p
-            Rh = R @ h
-            cross = p[:, None] * Rh[None, :]
-            carried = R @ I @ R.T + 2 * (p @ Rh) * np.eye(3) - cross - cross.T + shifted(m, p)
-            composite[parent] = Inertia(before.m + m, before.h + Rh + m * p, before.I + carried)
-    starts = [tree.slots[joint.name].start for joint in tree.free]
-    dims = {tree.slots[joint.name].start: joint.dim for joint in tree.free}
-    xp = library(*blocks.values())
-    rows = [[blocks.get((a, b), np.zeros((dims[a], dims[b]))) for b in starts] for a in starts]
-    return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)
+    wanted = laid.places if links is None else {name: laid.places[name] for name in links if name}
+    needed = None if links is None else ahead_of(laid, [place.body for place in wanted.values()])
+    of_bodies: list[Any] = []
+    for body, frame in zip(laid.bodies, frames(tree, laid, x, parameters, reduced, needed), strict=True):
+        carrier = of_bodies[body.parent] if body.parent >= 0 else SPACE
+        of_bodies.append(None if frame is None else Pose(carrier.R @ frame.R, carrier.p + carrier.R @ frame.p))
+    found = {"": SPACE}
+    for name, place in wanted.items():
+        carrier = of_bodies[place.body] if place.body >= 0 else SPACE
+        found[name] = Pose(carrier.R @ place.R, carrier.p + carrier.R @ place.p)
+    return found
 
 
-def poses(tree: Tree, x: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """R, shape=[3, 3], and origin, shape=[3], of each link in space, at a point of the group."""
+def ahead_of(laid: Bodies, ends: Sequence[int]) -> frozenset[int]:
+    """Bodies, and all that carry them."""
+    needed = set()
+    for body in ends:
+        while body >= 0:
+            needed.add(body)
+            body = laid.bodies[body].parent
+    return frozenset(needed)
+
+
+class State(NamedTuple):
+    """Of a link: axes R, as columns, and origin p in space, and its velocity (ω, v) in its own axes."""
+
+    R: Any
+    p: Any
+    omega: Any
+    v: Any
+
+
+def states(tree: Tree, links: Sequence[str], x: Any, xi: Any, parameters: Any, reduced: bool) -> dict[str, State]:
+    """States of some links; xi of shape=[n] or [n, k]. The name "" is space."""
     laid = bodies(tree, parameters)
-    of_bodies: list[tuple[Any, Any]] = []
-    for body, frame in zip(laid.bodies, frames(tree, laid, x, parameters, False), strict=True):
-        R, p = of_bodies[body.parent] if body.parent >= 0 else (np.eye(3), np.zeros(3))
-        of_bodies.append((R @ frame.R, p + R @ frame.p))
-    found = {}
-    for name, place in laid.places.items():
-        R, p = of_bodies[place.body] if place.body >= 0 else (np.eye(3), np.zeros(3))
-        found[name] = R @ place.R, p + R @ place.p
+    needed = ahead_of(laid, [laid.places[name].body for name in links if name])
+    moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), xi, np.eye(3))
+    none = np.zeros((3, *np.shape(xi)[1:]))
+    found = {"": State(*SPACE, none, none)}
+    for name in links:
+        if not name:
+            continue
+        i, R, p = laid.places[name]
+        if i < 0:
+            found[name] = State(R, p, none, none)
+            continue
+        turned, omega = moving.directions[i].T, moving.omega[i]
+        v = moving.v[i] - hat(p) @ omega
+        found[name] = State(turned @ R, moving.heights[i] + turned @ p, R.T @ omega, R.T @ v)
     return found

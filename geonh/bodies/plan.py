@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link
+import numpy as np
+
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_float64
+from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link, Spring
 from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
 
 GROUPS: dict[str, LieGroup] = {"spherical": SO3(), "planar": SE2(), "free": SE3()}
@@ -27,11 +31,21 @@ class Tree:
         Acceleration, m/s².
     varied : tuple of str
         Names "link.mass", "joint.place", … of numbers that are read from the parameters.
+    functions : tuple of (str, callable)
+        Such names, with functions of the parameters.
+    springs : tuple of Spring
     """
 
     links: tuple[Link, ...]
     gravity: tuple[float, float, float]
     varied: tuple[str, ...] = ()
+    functions: tuple[tuple[str, Callable], ...] = ()
+    springs: tuple[Spring, ...] = ()
+
+    @cached_property
+    def computed(self) -> dict[str, Callable]:
+        """Functions of the parameters by the names of numbers."""
+        return dict(self.functions)
 
     @cached_property
     def by_name(self) -> dict[str, Link]:
@@ -136,17 +150,22 @@ def _identity(joint: Joint) -> Any:
     return GROUPS[joint.kind].identity()
 
 
-def ordered(links: Sequence[Link], gravity: tuple[float, float, float], varied: Sequence[str]) -> Tree:
+def ordered(
+    links: Sequence[Link],
+    gravity: tuple[float, float, float],
+    varied: Sequence[str] = (),
+    functions: Sequence[tuple[str, Callable]] = (),
+) -> Tree:
     """Tree of links, parents first.
 
     Raises
     ------
     ValueError
         For names that are used twice, an unknown parent, a cycle, none or several roots, a mimic of a joint that does
-        not move by itself, and an unknown name in ``varied``.
+        not move by itself.
     """
     _refuse_twice([link.name for link in links], "link")
-    _refuse_twice([link.joint.name for link in links], "joint")
+    _refuse_twice([link.joint.name for link in links if link.joint.dim], "joint")
     known = {link.name: link for link in links}
     for link in links:
         if link.parent and link.parent not in known:
@@ -159,14 +178,14 @@ def ordered(links: Sequence[Link], gravity: tuple[float, float, float], varied: 
         path: list[Link] = []
         while link.name not in placed:
             if link in path:
-                cycle = " → ".join(part.name for part in [*path[path.index(link) :], link])
+                cycle = " → ".join(repr(part.name) for part in [*path[path.index(link) :], link])
                 raise ValueError(f"links carry one another in a cycle: {cycle}")
             path.append(link)
             if not link.parent:
                 break
             link = known[link.parent]
         placed |= {part.name: part for part in reversed(path)}
-    tree = Tree(tuple(placed.values()), gravity, tuple(varied))
+    tree = Tree(tuple(placed.values()), gravity, tuple(varied), tuple(functions))
     for joint in tree.joints.values():
         other = None if joint.mimic is None else tree.joints.get(joint.mimic.joint)
         if joint.mimic is not None and (other is None or other.dim != 1 or other.mimic is not None):
@@ -178,23 +197,93 @@ def ordered(links: Sequence[Link], gravity: tuple[float, float, float], varied: 
     return tree
 
 
-def refuse_unknown(varied: Sequence[str], owners: dict[str, dict[str, Any]]) -> None:
-    """Raise ValueError for the name of a parameter that is not ``owner.number`` of a link, joint or contact."""
-    for name in varied:
-        owner, _, number = name.rpartition(".")
-        if owner not in owners:
-            raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
-        if number not in owners[owner]:
-            raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(owners[owner])}")
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of links, joints, contacts, springs and loops that are parameters, or functions of them.
+
+    Attributes
+    ----------
+    varied : tuple of str
+        Names "owner.number" of those that are read from the parameters,
+    functions : tuple of (str, callable)
+        or computed from them.
+    parameters : dict
+        All parameters of the system.
+    values : dict
+        Nominal values of those that are computed, by owner and number.
+    """
+
+    varied: tuple[str, ...]
+    functions: tuple[tuple[str, Callable], ...]
+    parameters: dict[str, Any]
+    values: dict[tuple[str, str], np.ndarray]
+
+    @classmethod
+    def of(cls, varied: Any, parameters: Mapping[str, Any], owners: Sequence[Any]) -> Numbers:
+        """Numbers from arguments of ``tree``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives
+            another shape, or the name of a parameter twice.
+        """
+        known, shared = _numbers_of(owners)
+        for name in varied:
+            owner, _, number = name.rpartition(".")
+            if owner not in known:
+                raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
+            if number not in known[owner]:
+                raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(known[owner])}")
+            if name in shared:
+                raise ValueError(
+                    f"varied: {name!r} is a number of two, of a link or joint and of a contact, loop or spring of that "
+                    "name: give the latter a name of its own, name="
+                )
+        given = {key: known[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
+        if not isinstance(varied, Mapping):
+            own = {key: as_float64(value, key) for key, value in given.items()}
+            clash = [key for key in parameters if key in own]
+            if clash:
+                raise ValueError(f"parameters: {clash} are among varied=; take other names")
+            return cls(tuple(varied), (), {**own, **parameters}, {})
+        values = {}
+        with float64():
+            for key, function in varied.items():
+                value = as_float64(np.asarray(function(dict(parameters))), f"varied[{key!r}]", np.shape(given[key]))
+                owner, _, number = key.rpartition(".")
+                values[owner, number] = value
+        return cls((), tuple(varied.items()), dict(parameters), values)
+
+    def applied(self, owners: Sequence[Any]) -> list[Any]:
+        """Links, contacts, springs or loops with the nominal values of numbers that are computed."""
+        found = []
+        for owner in owners:
+            for part in ("joint", ""):
+                inner: Any = getattr(owner, part, None) if part else owner
+                own = {} if inner is None else {n: v for (name, n), v in self.values.items() if name == inner.name}
+                own = {n: v for n, v in own.items() if hasattr(inner, n)}
+                if own:
+                    changed = replace(inner, **own)
+                    owner = replace(owner, joint=changed) if part else changed
+            found.append(owner)
+        return found
 
 
-def numbers(tree_links: Sequence[Link]) -> dict[str, dict[str, Any]]:
-    """Numbers of links and joints that may be parameters, by the name of their owner."""
+def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Numbers that may be parameters, by the name of their owner, and those "owner.number" that two owners have."""
     found: dict[str, dict[str, Any]] = {}
-    for link in tree_links:
-        found.setdefault(link.name, {}).update({name: getattr(link, name) for name in SIZES})
-        found.setdefault(link.joint.name, {}).update({name: getattr(link.joint, name) for name in JOINT_SIZES})
-    return found
+    shared = set()
+    for owner in owners:
+        of_link = isinstance(owner, Link)
+        for part, sizes in (
+            (owner, SIZES if of_link else getattr(owner, "sizes", ())),
+            *([(owner.joint, JOINT_SIZES)] if of_link else []),
+        ):
+            numbers = found.setdefault(part.name, {})
+            shared |= {f"{part.name}.{name}" for name in sizes if name in numbers}
+            numbers.update({name: getattr(part, name) for name in sizes})
+    return found, shared
 
 
 def _refuse_twice(names: Sequence[str], what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,16 +12,17 @@ from jax import Array
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
+from geonh.bodies.ranks import CLOSED, closed, evaluated_at, mover
 from geonh.bodies.system import TreeSystem
 from geonh.engine import computed
-
-CLOSED = 1e-12
-"""Height, m, and velocity, m/s, at contacts that counts as zero, relative to the size of configuration and velocity."""
 
 
 @judged
 def start(
-    system: TreeSystem, positions: Mapping[str, Any] | None = None, velocities: Mapping[str, Any] | None = None
+    system: TreeSystem,
+    positions: Mapping[str, Any] | None = None,
+    velocities: Mapping[str, Any] | None = None,
+    t0: float = 0.0,
 ) -> tuple[Any, np.ndarray]:
     """Initial conditions with given positions and velocities of some joints, in contact and without slipping.
 
@@ -30,10 +32,12 @@ def start(
         System of ``tree`` or ``from_file``.
     positions : mapping of str to array_like, optional
         Coordinate of joints by name: a scalar, or a point of the joint's group; the others are zero, or the identity.
-        Where contacts are held on the plane, the nearest such configuration is found by Newton's method.
+        Where contacts or loops are held, the nearest such configuration is found by Newton's method.
     velocities : mapping of str to array_like, optional
         Velocities of joints by name, shape=[d] or a number, kept as they are. Those of the others are the smallest for
         which nothing slips.
+    t0 : float
+        Time, s, of prescribed joints.
 
     Returns
     -------
@@ -54,21 +58,23 @@ def start(
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
         slot = tree.slots[name]
-        xi[slot] = as_float64(np.atleast_1d(value), f"velocities[{name!r}]", (slot.stop - slot.start,))
+        rate, dim = as_float64(value, f"velocities[{name!r}]"), slot.stop - slot.start
+        xi[slot] = as_float64(rate[None] if rate.ndim == 0 else rate, f"velocities[{name!r}]", (dim,))
         given[slot] = True
     if not system.is_constrained:
         return g, xi
-    rows = np.asarray(computed(_rows, system, g))
+    rows, right = map(np.asarray, computed(_rows, system, (g, np.float64(t0))))
     found = xi.copy()
-    found[~given] = np.linalg.lstsq(rows[:, ~given], -rows @ xi, rcond=1e-12)[0]
-    left = np.abs(rows @ found).max()
+    found[~given] = np.linalg.lstsq(rows[:, ~given], right - rows @ xi, rcond=1e-12)[0]
+    left = np.abs(rows @ found - right).max()
     if left > 1e-9 * (1 + np.abs(found).max()):
         raise ValueError(f"velocities: with these given, something slips at {left:.3g} m/s; give fewer of them")
     return g, found
 
 
-def _rows(system: TreeSystem, g: Any) -> Array:
-    return system.rows(system.at(g, 0.0))
+def _rows(system: TreeSystem, node: tuple) -> tuple[Array, Array]:
+    x = system.at(*node)
+    return system.rows(x), system.right_hand_side(x)
 
 
 def _placed(system: TreeSystem, positions: Mapping[str, Any]) -> Any:
@@ -86,26 +92,14 @@ def _placed(system: TreeSystem, positions: Mapping[str, Any]) -> Any:
 
 
 def _closed(system: TreeSystem, g: Any) -> Any:
-    """Nearest configuration with the contacts on the plane."""
-    if system.holonomic is None:
+    """Nearest configuration with contacts and loops closed."""
+    if system.held is None:
         return g
-    for _ in range(30):
-        height, G = computed(_heights, system, g)
-        if np.abs(height).max() <= CLOSED:
-            return jax.tree.map(np.asarray, g)
-        if not np.all(np.isfinite(G)):
-            break
-        g = computed(_moved, system, (g, -np.linalg.lstsq(G, height, rcond=1e-12)[0]))
-    raise ValueError(f"positions: the contacts do not come to the plane from there, heights {height} m remain")
-
-
-def _heights(system: TreeSystem, g: Any) -> tuple[Array, Array]:
-    """Heights of the contacts, and their derivative along the velocities."""
-    x = system.at(g, 0.0)
-    height = system.holonomic_residual(x)
-    return height, system.rows(x)[: height.shape[0]]
-
-
-def _moved(system: TreeSystem, node: tuple) -> Any:
-    g, step = node
-    return system.group.compose(g, system.group.exp(step))
+    tree, held = system.tree, replace(system.held, reduced=False)
+    g, left = closed(evaluated_at(tree, held, None, system.parameters), mover(tree), g)
+    size = max(np.abs(part).max() for part in jax.tree.leaves(g))
+    if left > CLOSED * (1 + size):
+        raise ValueError(
+            f"positions: contacts or loops cannot be closed from there: {left:.3g} m of {held.names} is left"
+        )
+    return g

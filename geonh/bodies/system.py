@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -15,21 +15,26 @@ from jax import Array
 
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
-from geonh.bodies.contacts import Contact, Heights, Rows, resolved
-from geonh.bodies.links import NEAR, Link, _plain
-from geonh.bodies.plan import Tree, numbers, ordered, refuse_unknown
+from geonh.bodies.composite import mass_matrix
+from geonh.bodies.contacts import Blade, Wheel, with_axles
+from geonh.bodies.links import Link, Spring
+from geonh.bodies.loops import Loop, damping_force, elastic_energy, refuse_strangers
+from geonh.bodies.loops import resolved as with_defaults
+from geonh.bodies.plan import Numbers, Tree, ordered
+from geonh.bodies.ranks import analysed, best_of
+from geonh.bodies.reports import report
+from geonh.bodies.rows import Held, Seated, Velocities
+from geonh.bodies.soundness import check_inertias, refuse_weightless
+from geonh.bodies.touching import Rolling
+from geonh.bodies.values import plain
 from geonh.geometry.distribution import Distribution, VelocityForms
-from geonh.geometry.field import takes_parameters
-from geonh.groups import Product
+from geonh.geometry.field import takes_parameters, time_dependent
+from geonh.mechanics.check import Report
 from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.redundancy import Dependence
 from geonh.mechanics.system import System
-
-TINY = 1e-20
-"""Inertia, kg m², at or below which moments count as zero;"""
-SMALL = 1e-14
-"""inertia about a joint, relative to the greatest of a tree, at or below which it counts as none."""
 
 
 @argument_type
@@ -40,8 +45,10 @@ class TreeSystem(System):
     ----------
     tree : Tree
         Its links and joints, parents first.
-    contacts : tuple of Wheel or Blade
-        Its contacts.
+    forms : Velocities or None
+        Velocities at its contacts that vanish.
+    held : Held or None
+        Heights of contacts, loops and prescribed joints.
     reduced : bool
         True if its functions take the vector of the scalar coordinates, not the point of the group.
     **options : Any
@@ -49,12 +56,48 @@ class TreeSystem(System):
     """
 
     tree: Tree = eqx.field(static=True)
-    contacts: tuple[Contact, ...] = eqx.field(static=True)
+    forms: Velocities | None = eqx.field(static=True)
+    held: Held | None = eqx.field(static=True)
     reduced: bool = eqx.field(static=True)
 
-    def __init__(self, tree: Tree, contacts: tuple[Contact, ...], reduced: bool, **options: Any):
-        self.tree, self.contacts, self.reduced = tree, contacts, reduced
+    def __init__(self, tree: Tree, forms: Velocities | None, held: Held | None, reduced: bool, **options: Any):
+        self.tree, self.forms, self.held, self.reduced = tree, forms, held, reduced
         super().__init__(tree.group, **options)
+
+    @property
+    def contacts(self) -> tuple[Seated, ...]:
+        """Contacts of its links."""
+        return () if self.forms is None else self.forms.contacts
+
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the rows of its constraints, in the order of the multipliers."""
+        return [name for part in (self.held, self.forms) if part is not None for name in part.names]
+
+    def check(self, *, at: Any = None, xi0: Any = None, **options: Any) -> Report:
+        """Test the system as ``System.check`` does, and tell of redundant contacts and violated limits.
+
+        Parameters
+        ----------
+        at : point of the group, optional
+            A start, at which limits of joints are compared; where left out, a configuration with its contacts and
+            loops closed, near the identity.
+        xi0 : array_like, shape=[n], optional
+            Velocity of the start, which is compared with the limits of speed.
+        **options : keyword arguments
+            ``controls``, ``n_samples``, ``seed``, ``scale`` of ``System.check``.
+
+        Returns
+        -------
+        Report
+            ``report.ok``, ``report.problems``; print it for details.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For an invalid argument.
+        """
+        return report(self, at, xi0, super().check, options)
 
 
 @dataclass(frozen=True)
@@ -63,7 +106,8 @@ class _Lagrangian:
     reduced: bool
 
     def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
-        return motion.energy(self.tree, x, xi, parameters, self.reduced)
+        energy = motion.energy(self.tree, x, xi, parameters, self.reduced)
+        return energy - elastic_energy(self.tree, x, parameters, self.reduced) if self.tree.springs else energy
 
 
 @dataclass(frozen=True)
@@ -72,7 +116,7 @@ class _MassMatrix:
     reduced: bool
 
     def __call__(self, x: Any, parameters: Any) -> Array:
-        return motion.mass_matrix(self.tree, x, parameters, self.reduced)
+        return mass_matrix(self.tree, x, parameters, self.reduced)
 
 
 @dataclass(frozen=True)
@@ -80,6 +124,7 @@ class _Forces:
     """Dampers, motors, and the user's forces."""
 
     tree: Tree
+    reduced: bool
     own: Callable | None
     own_takes_parameters: bool
 
@@ -96,6 +141,8 @@ class _Forces:
                 if torques.shape != (joint.dim,):
                     raise ValueError(f"controls must have an entry for each of the motors {list(self.tree.motors)}")
                 total, used = total.at[slot].add(torques), used + joint.dim
+        if any(motion.has(self.tree, spring, "damping") for spring in self.tree.springs):
+            total = total + damping_force(self.tree, x, xi, parameters, self.reduced)
         if self.own is not None:
             total = total + self.own(t, x, xi, u, *((parameters,) if self.own_takes_parameters else ()))
         return total
@@ -107,7 +154,10 @@ def tree(
     *,
     gravity: Any = (0.0, 0.0, -9.81),
     contacts: Sequence = (),
-    varied: Sequence[str] = (),
+    loops: Sequence = (),
+    springs: Sequence = (),
+    prescribed: Mapping[str, Callable] | None = None,
+    varied: Sequence[str] | Mapping[str, Callable] = (),
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
@@ -123,13 +173,20 @@ def tree(
         In any order; the order of velocities is that of the joints of the links, parents first.
     gravity : array_like, shape=[3]
         Acceleration, m/s².
-    contacts : sequence of Wheel or Blade
-        What rolls or glides on the plane z = 0. Contacts whose height varies are held on it by holonomic constraints;
-        the height of others, as on a planar joint, is not used.
-    varied : sequence of str
+    contacts : sequence of Wheel, Blade or Rolling
+        What rolls or glides: wheels and blades on the plane z = 0, convex bodies on surfaces. Contacts whose height
+        varies are held by holonomic constraints; the height of others, as on a planar joint, is not used.
+    loops : sequence of Loop
+        Joints that close loops, held by holonomic constraints.
+    springs : sequence of Spring
+        Springs and dampers between points of links.
+    prescribed : mapping of str to callable, optional
+        Coordinates of joints as functions of the time, in ``jax.numpy``, held by holonomic constraints.
+    varied : sequence of str, or mapping of str to callable
         Numbers that become parameters of the system, for sweeps, gradients and estimation: "arm.mass", "arm.centre",
-        "arm.inertia" of a link; "elbow.place", "elbow.stiffness", "elbow.rest", "elbow.damping", "elbow.armature",
-        "elbow.pitch" of a joint; "wheel.radius", "wheel.centre" of a contact.
+        "arm.inertia" of a link; "elbow.place", "elbow.rotation", "elbow.stiffness", "elbow.rest", "elbow.damping",
+        "elbow.armature", "elbow.pitch" of a joint; "wheel.radius", "wheel.centre" of a contact; numbers of springs and
+        loops. Or functions of ``parameters``, by these names.
     forces : callable, optional
         f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector, shape=[n], besides dampers and motors; of u the first
         entries are the torques of the motors.
@@ -140,7 +197,7 @@ def tree(
     draw : callable, optional
         As for ``System``; by default the shapes of the links, or rods between joints where a tree has none.
     rank : int or (int, int), optional
-        As for ``System``; found at random configurations where no contact is held on the plane, as on a planar root.
+        As for ``System``; by default that at random configurations with contacts and loops closed.
     name : str
         Name in tables and files.
 
@@ -154,34 +211,49 @@ def tree(
     ------
     TypeError, ValueError
         For links that are no tree, with the names of links and joints: an unknown parent, a cycle, two roots, names
-        used twice, a joint without any inertia beyond it, or that carries one that is not positive semidefinite; else
-        as of ``System``.
+        used twice, a joint without any inertia beyond it, or that carries one that is not positive semidefinite; for a
+        loop that nothing can close; else as of ``System``.
 
     Warns
     -----
     UserWarning
         If the inertia of a link is of no body: of its principal moments one exceeds the sum of the others.
     """
-    for link in links:
-        if not isinstance(link, Link):
-            raise TypeError(f"links must be a list of Link, got {shortly(link)}")
-    pull = as_float64(gravity, "gravity", (3,))
-    plan = ordered(list(links), _plain(pull), tuple(varied))
-    touching = resolved(contacts, plan)
-    owners = numbers(plan.links)
-    for contact in touching:
-        owners.setdefault(contact.name, {}).update({key: getattr(contact, key) for key in contact.sizes})
-    refuse_unknown(varied, owners)
-    named = {key: owners[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
-    given = {key: as_float64(value, key) for key, value in named.items()}
-    clash = [key for key in parameters or {} if key in given]
-    if clash:
-        raise ValueError(f"parameters: {clash} are among varied=; take other names")
-    _check_inertias(plan, given)
-    _refuse_weightless(plan, given)
-    reduced = _is_reducible(plan, pull, touching)
-    held = () if reduced else _lifting(plan, touching, given)
+    kinds: dict[str, tuple[Sequence, tuple[type, ...]]] = {
+        "links": (links, (Link,)),
+        "contacts": (contacts, (Wheel, Blade, Rolling)),
+        "loops": (loops, (Loop,)),
+        "springs": (springs, (Spring,)),
+    }
+    for argument, (given, classes) in kinds.items():
+        for entry in given:
+            if not isinstance(entry, classes):
+                named = " or ".join(kind.__name__ for kind in classes)
+                raise TypeError(f"{argument} must be a list of {named}, got {shortly(entry)}")
+    pull = as_constant(gravity, "gravity", (3,))
+    numbers = Numbers.of(varied, parameters or {}, [*links, *contacts, *loops, *springs])
+    plan = ordered(numbers.applied(links), plain(pull), numbers.varied, numbers.functions)
+    plan = replace(plan, springs=tuple(numbers.applied(springs)))
+    for spring in plan.springs:
+        refuse_strangers(spring, plan, f"spring {spring.name!r}")
+    closing = with_defaults(numbers.applied(loops), plan)
+    touching = with_axles(numbers.applied(contacts), plan)
+    shapes = {key: value for c in contacts if isinstance(c, Rolling) for key, value in c.shapes.items()}
+    every = {**numbers.parameters, **shapes}
+    nominal = replace(plan, varied=(), functions=())
+    check_inertias(nominal, {})
+    refuse_weightless(nominal, {})
+    courses = _courses(prescribed or {}, plan)
+    reduced = _is_reducible(plan, pull, touching, contacts, closing)
+    forms = Velocities(plan, touching, reduced) if touching else None
+    held: Held | None = None
+    if touching or closing or courses:
+        whole = Held(plan, touching, closing, courses, False)
+        kept, found = analysed(plan, whole, forms and replace(forms, reduced=False), every)
+        held = replace(whole, reduced=reduced).only(kept)
+        rank = _rank(best_of(found), forms, held) if rank is None else rank
     pushed = forces is not None or any(j.motor or motion.has(plan, j, "damping") for j in plan.joints.values())
+    pushed = pushed or any(motion.has(plan, spring, "damping") for spring in plan.springs)
     takes = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
     if draw is None:
         from geonh.bodies.drawing import Drawing
@@ -189,15 +261,16 @@ def tree(
         draw = Drawing(plan, touching)
     return TreeSystem(
         plan,
-        touching,
+        forms,
+        held,
         reduced,
         lagrangian=_Lagrangian(plan, reduced),
         metric=_MassMatrix(plan, reduced),
-        distribution=Distribution(forms=VelocityForms(Rows(plan, touching, reduced), plan.dim)) if touching else None,
-        holonomic=Heights(plan, held) if held else None,
-        forces=_Forces(plan, forces, takes) if pushed else None,
-        parameters={**given, **(parameters or {})},
-        rank=_independent(plan, touching, reduced, given) if touching and not held and rank is None else rank,
+        distribution=Distribution(forms=VelocityForms(forms, plan.dim)) if forms else None,
+        holonomic=time_dependent(held.in_time) if held and courses else held,
+        forces=_Forces(plan, reduced, forces, takes) if pushed else None,
+        parameters=every,
+        rank=rank,
         base=("shape" if plan.dim > plan.free[0].dim else "point") if reduced else "group",
         first_integrals=first_integrals,
         draw=draw,
@@ -206,89 +279,44 @@ def tree(
     )
 
 
-def _is_reducible(plan: Tree, gravity: np.ndarray, contacts: Sequence[Contact]) -> bool:
+def _courses(prescribed: Mapping[str, Callable], plan: Tree) -> tuple[tuple[str, Callable], ...]:
+    """Prescribed joints with their functions of the time."""
+    scalar = [joint.name for joint in plan.free if joint.dim == 1]
+    for name, course in prescribed.items():
+        if name not in scalar:
+            raise ValueError(f"prescribed: {name!r} is no joint with one coordinate of its own; those are {scalar}")
+        if not callable(course) or len(inspect.signature(course).parameters) != 1:
+            raise TypeError(f"prescribed[{name!r}] must be a function of t, got {shortly(course)}")
+    return tuple(prescribed.items())
+
+
+def _is_reducible(
+    plan: Tree, gravity: np.ndarray, touching: Sequence, contacts: Sequence, loops: Sequence[Loop]
+) -> bool:
     """True if nothing depends on the pose of the root, and all other joints are scalar."""
     root, *others = plan.free
     if any(joint.dim > 1 for joint in others) or plan.links[0].joint.name != root.name:
         return False
+    partners = [spring.other for spring in plan.springs] + [loop.other for loop in loops]
+    if not all(partners):
+        return False
     if root.kind == "free":
-        return not np.any(gravity) and not contacts
+        return not np.any(gravity) and not touching
     if root.kind != "planar":
         return False
     normal = np.asarray(root.rotation) @ np.asarray(root.axis)
     level = np.abs(np.cross(normal, gravity)).max() <= 1e-14 * np.abs(gravity).max(initial=0.0)
-    return bool(level) and (not contacts or bool(np.abs(normal[:2]).max() <= 1e-14))
+    floors = [contact.on.as_plane for contact in contacts if isinstance(contact, Rolling)]
+    flat = all(floor is not None and np.abs(floor[0][:2]).max() <= 1e-14 for floor in floors)
+    return bool(level) and flat and (not touching or bool(np.abs(normal[:2]).max() <= 1e-14))
 
 
-def _samples(plan: Tree, count: int = 3) -> list[Any]:
-    """Configurations drawn at random, of NumPy."""
-    draws, found = np.random.default_rng(5), []
-    for _ in range(count):
-        parts: list[np.ndarray] = []
-        for run in plan.runs:
-            turn = np.linalg.qr(draws.normal(size=(3, 3)))[0]
-            turn = turn * np.sign(np.linalg.det(turn))
-            if run[0].kind == "free":
-                parts.append(np.block([[turn, draws.normal(size=(3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]]))
-            else:
-                parts.append(turn if run[0].kind == "spherical" else draws.uniform(-1, 1, sum(j.dim for j in run)))
-        found.append(tuple(parts) if isinstance(plan.group, Product) else parts[0])
-    return found
-
-
-def _lifting(plan: Tree, contacts: tuple[Contact, ...], parameters: Any) -> tuple[Contact, ...]:
-    """Contacts whose height depends on the configuration."""
-    if not contacts:
-        return ()
-    heights = np.array([Heights(plan, contacts)(g, parameters) for g in _samples(plan)])
-    spread = np.ptp(heights, axis=0)
-    return tuple(c for c, size in zip(contacts, spread, strict=True) if size > 1e-9 * (1 + np.abs(heights).max()))
-
-
-def _independent(plan: Tree, contacts: tuple[Contact, ...], reduced: bool, parameters: Any) -> int:
-    """Number of independent rows of the contacts at random configurations."""
-    rows, draws, every = Rows(plan, contacts, reduced), np.random.default_rng(6), np.eye(plan.dim)
-    scalar = sum(joint.dim == 1 for joint in plan.free)
-    at: list[Any] = [draws.uniform(-1, 1, scalar) for _ in range(3)] if reduced else _samples(plan)
-    found = [np.array(rows(x, every, parameters)) for x in at]  # type: ignore[arg-type]
-    return max(int(np.linalg.matrix_rank(matrix, tol=1e-9)) for matrix in found)
-
-
-def _check_inertias(plan: Tree, parameters: Any) -> None:
-    """Raise ValueError for a moving body whose inertia is indefinite, and warn of links that are of no body."""
-    laid = motion.bodies(plan, parameters)
-    for body, (m, h, inertia) in zip(laid.bodies, laid.inertias, strict=True):
-        moments = np.linalg.eigvalsh(inertia - motion.shifted(m, h / m) if m > 0 else inertia)
-        if moments[0] < -NEAR * np.abs(inertia).max():
-            parts = [name for name, place in laid.places.items() if laid.bodies[place.body] is body]
-            raise ValueError(
-                f"joint {body.joint.name!r} carries a body of indefinite inertia, with principal moments {moments}: "
-                f"inertia of its links {parts} must be positive semidefinite"
-            )
-    odd = []
-    for link in plan.links:
-        moments = np.linalg.eigvalsh(np.asarray(link.inertia))
-        if moments[0] < -TINY or moments[2] > (1 + 1e-6) * (moments[0] + moments[1]) + TINY:
-            odd.append(f"{link.name!r} {moments}")
-    if odd:
-        warnings.warn(
-            "the inertia of some links is of no body: of the principal moments one is negative or exceeds the sum of "
-            f"the others: {', '.join(odd)}",
-            stacklevel=4,
-        )
-
-
-def _refuse_weightless(plan: Tree, parameters: Any) -> None:
-    """Raise ValueError for a joint that moves nothing with inertia."""
-    largest = np.max([np.diag(motion.mass_matrix(plan, g, parameters, False)) for g in _samples(plan)], axis=0)
-    for joint in plan.free:
-        own = largest[plan.slots[joint.name]]
-        if not own.min() > SMALL * largest.max():
-            link = next(link.name for link in plan.links if link.joint.name == joint.name)
-            raise ValueError(
-                f"joint {joint.name!r} has no inertia beyond it: link {link!r} and what it carries need mass, inertia "
-                "about that axis, or the joint an armature"
-            )
+def _rank(found: Dependence | None, forms: Velocities | None, held: Held | None) -> Any:
+    """Numbers of independent rows, as ``System(rank=)`` takes them; None if all are, or it was not found."""
+    if found is None or not len(found.others):
+        return None
+    counts = [count for count, part in zip(found.rank, (held, forms), strict=True) if part is not None]
+    return counts[0] if len(counts) == 1 else tuple(counts)
 
 
 @judged
@@ -312,7 +340,6 @@ def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Any, Any]]:
     TypeError, ValueError
         If ``g`` is no configuration of the system.
     """
-    if is_traced((g, system.parameters)):
-        return motion.poses(system.tree, g, system.parameters)
-    found = motion.poses(system.tree, jax.tree.map(np.asarray, system.point(g, name="g")), system.parameters)
-    return {link: (np.asarray(R), np.asarray(p)) for link, (R, p) in found.items()}
+    at = g if is_traced((g, system.parameters)) else jax.tree.map(np.asarray, system.point(g, name="g"))
+    found = motion.poses(system.tree, at, system.parameters)
+    return {link: (R, p) if at is g else (np.asarray(R), np.asarray(p)) for link, (R, p) in found.items() if link}

@@ -1,5 +1,5 @@
-"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
-``view FILE``, ``build NAME``, ``sweep NAME``, ``merge``, ``export``.
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``check NAME``, ``run NAME``, ``resume FILE``,
+``info FILE``, ``view FILE``, ``play NAME``, ``build NAME``, ``sweep NAME``, ``merge``, ``export``.
 
 Exit codes: 0 done, 1 the integration stopped early (results so far are saved), 2 usage error, 3 done but standard
 output could not be written, 130 interrupted, 143 terminated (in both cases results so far are saved).
@@ -15,8 +15,9 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import geonh as gn
+from geonh.cli.checks import check
 from geonh.cli.console import err, facts_table, new_table, numbers, one_line, out, value_text, without_rounding
-from geonh.cli.exports import build
+from geonh.cli.exports import build, play
 from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
 from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, exit_with
@@ -142,7 +143,9 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
 app.command()(run)
 app.command()(resume)
 app.command()(info)
+app.command()(check)
 app.command()(view)
+app.command()(play)
 app.command()(build)
 app.command()(sweep)
 app.command("merge")(merge_stores)

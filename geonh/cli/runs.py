@@ -72,7 +72,7 @@ Checkpoint = Annotated[
 
 def run(
     name: Annotated[
-        str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
+        str, typer.Argument(help="A system of `geonh list`, your own, FILE.py:NAME, or a robot's file, .urdf or .xml.")
     ],
     method: MethodOption = None,
     rule: Rule = None,

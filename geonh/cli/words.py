@@ -16,6 +16,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import close
 from geonh.cli.console import refuse
 from geonh.cli.own import is_user_file, user_entry
+from geonh.cli.robots import is_robot_file, robot_entry
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import DEFAULT, method_of, methods
 from geonh.mechanics.system import System
@@ -29,9 +30,11 @@ RETRACTIONS = ("auto", "cayley", "exp")
 
 
 def entry_of(name: str) -> Entry:
-    """Catalogue entry of a name, ignoring underscores and case, or of a user's own ``FILE.py:NAME``."""
+    """Catalogue entry of a name, ignoring underscores and case, of a user's own ``FILE.py:NAME`` or a robot's file."""
     if is_user_file(name):
         return user_entry(name)
+    if is_robot_file(name):
+        return robot_entry(name)
     entry = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
     if entry is None:
         refuse(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")

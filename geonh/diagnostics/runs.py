@@ -54,6 +54,7 @@ class Drift:
         return f"slope {self.slope:.2e} ± {self.error:.1e} per second, largest deviation {self.bound:.2e}"
 
 
+@judged
 def drift(t: Any, values: Any) -> Drift:
     """Drift of a quantity, for instance ``drift(traj.t, traj.energy)``.
 

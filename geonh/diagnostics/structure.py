@@ -247,7 +247,7 @@ def _last_two(
     return jax.lax.fori_loop(0, n_steps, advance, (state, state))
 
 
-def _time_reversed(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
+def time_reversed(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
     """Time reversal of the node ``state``, reached from ``before``, with the clock hidden from the system."""
     turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
     xi = system.velocity(system.at(state.g, clock.time(0)), (state.p_plus + state.p_minus) / 2)
@@ -259,13 +259,13 @@ def _after_reversal(system: System, methods: tuple, clock: Clock, g: Point, xi: 
     start = method.first_node(system, clock, g, xi)
     there = _last_two(system, method, clock, start, 2)
     back = Clock(clock.t0 + 2 * clock.dt, -clock.dt)
-    again = _last_two(system, other, back, _time_reversed(system, other, back, *there), 2)[1]
+    again = _last_two(system, other, back, time_reversed(system, other, back, *there), 2)[1]
     return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
 
 
 def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
     start = method.first_node(system, clock, g, xi)
-    turned = _time_reversed(system, method, clock, *_last_two(system, method, clock, start, n_steps))
+    turned = time_reversed(system, method, clock, *_last_two(system, method, clock, start, n_steps))
     _, end = _last_two(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
     return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
 

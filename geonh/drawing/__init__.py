@@ -8,7 +8,7 @@ from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turne
 from geonh.drawing.momenta import Momenta, momenta
 from geonh.drawing.picture import NoDrawingError
 from geonh.drawing.scene import Moving, Scene, scene
-from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, prism, surface
+from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, mesh, prism, surface
 
 __all__ = [
     "Body",
@@ -26,6 +26,7 @@ __all__ = [
     "ground",
     "line",
     "link",
+    "mesh",
     "momenta",
     "planar",
     "prism",

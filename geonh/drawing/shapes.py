@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
@@ -272,6 +272,36 @@ def prism(outline: Any, height: float) -> Part:
     return _part(np.concatenate([top, bottom]), faces, lines=[np.vstack([end, end[:1]]) for end in (top, bottom)])
 
 
+@judged
+def mesh(vertices: Any, faces: Any) -> Part:
+    """Create a surface of triangles.
+
+    Parameters
+    ----------
+    vertices : array_like, shape=[k, 3]
+        Metres.
+    faces : array_like of int, shape=[f, 3]
+        Triangles, as indices of vertices, anticlockwise from outside.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an array has another shape, or an index is that of no vertex.
+    """
+    corners, triangles = as_float64(vertices, "vertices"), as_float64(faces, "faces").astype(np.int64)
+    if corners.ndim != 2 or corners.shape[1] != 3 or triangles.ndim != 2 or triangles.shape[1] != 3:
+        raise ValueError(
+            f"vertices must be of shape [k, 3] and faces [f, 3], got {list(corners.shape)} and {list(triangles.shape)}"
+        )
+    if triangles.size and not 0 <= triangles.min() <= triangles.max() < len(corners):
+        raise ValueError(f"faces must be indices of the {len(corners)} vertices")
+    return _part(corners, triangles)
+
+
 def line(points: Any) -> Part:
     """Create a polyline. A body of lines only is a marker, not a solid.
 
@@ -317,7 +347,7 @@ def axes(length: float = 1.0) -> list[Part]:
     TypeError
         If ``length`` is not a number.
     """
-    length = float(as_float64(length, "length", ()))
+    length = float(as_constant(length, "length"))
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 

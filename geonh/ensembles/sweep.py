@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.precision import is_traced
+from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine import interrupted_at_once
@@ -94,10 +94,9 @@ class Sweep(Configuration):
         method, reason = chosen_method(method, controls)
         refuse(method, system)
         refuse_variable_steps(method)
-        if is_traced(xi0, g0, dt, t0, parameters, controls, system):
-            raise TypeError(
-                "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
-            )
+        advice = "NumPy arrays are computed; under jit use integrate, and jax.vmap of it"
+        varied = {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0, "parameters": parameters}
+        refuse_traced(advice, **varied, controls=controls, system=system)
         if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
             raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
         dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)

@@ -1,5 +1,6 @@
-"""Export: a system and a method as code for C, browsers and other programs."""
+"""Export: a system and a method as code for C, browsers and other programs, and as a page in which it runs."""
 
 from geonh.export.building import Built, build
+from geonh.export.pages import play
 
-__all__ = ["Built", "build"]
+__all__ = ["Built", "build", "play"]

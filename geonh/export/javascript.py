@@ -68,7 +68,7 @@ def script(model: Model, name: str, module: Module) -> str:
         "example": example,
         "data": json.dumps(data(model), indent=1, ensure_ascii=False, allow_nan=False),
         "code": base64.b64encode(module.code).decode(),
-        "imports": json.dumps(module.imports),
+        "run": filled("run.js", name),
     }
     return filled("robot.js", name, slots)
 
@@ -77,8 +77,14 @@ def data(model: Model) -> dict[str, Any]:
     """Names, units and values by default of a model's vectors, for JSON."""
     return {
         **{key: [q._asdict() for q in getattr(model, key)] for key in ("parameters", "point", "velocity", "observed")},
-        "inputs": list(range(len(model.inputs))),
-        "state": model.state_size,
+        "sizes": sizes(model),
         "defaults": {key: values.tolist() for key, values in model.defaults.items()},
         "statuses": {int(result): result.message for result in FAILURES},
     }
+
+
+def sizes(model: Model) -> dict[str, int]:
+    """Numbers of the vectors of a run."""
+    projected = len(model.point) + len(model.velocity)
+    given = {key: len(values) for key, values in model.defaults.items()}
+    return {**given, "state": model.state_size, "observed": len(model.observed), "projected": projected}

@@ -14,41 +14,19 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64
 from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
-from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.clock import Clock
-from geonh.integrators.node import State
+from geonh.export import programs
+from geonh.export.programs import Held, Run, Times
+from geonh.integrators.base import Integrator
 from geonh.integrators.registry import stepping_method
-from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
-from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
-from geonh.results.nodes import Node
-from geonh.results.observables import observe
 from geonh.runs.start import as_start, first_node
 from geonh.units import is_energy, known_units
-
-
-class Run(NamedTuple):
-    """State of a run: a node, its initial time and its step."""
-
-    t0: Any
-    dt: Any
-    node: State
-
-
-class Held(NamedTuple):
-    """System and method with everything that is constant in the exported code."""
-
-    system: System
-    method: Integrator
-    controls: Any
 
 
 class Quantity(NamedTuple):
@@ -64,13 +42,6 @@ class Quantity(NamedTuple):
 
     name: str
     unit: str = ""
-
-
-class Times(NamedTuple):
-    """Initial time and step of a run, seconds."""
-
-    t0: Any
-    dt: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,16 +113,13 @@ class Model:
         TypeError, ValueError
             As of ``solve``; for steps of variable length.
         """
-        inputs = controls is not None and not callable(controls)
-        if inputs:
+        if controls is not None and not callable(controls):
             controls = as_float64(controls, "controls")
-        held = jax.tree_util.Partial(_held, controls) if inputs else controls
+        held = programs.as_function(controls)
         method, _ = stepping_method(method, None, held)
         if isinstance(method, VariableSteps):
             raise ValueError("steps of variable length are not exported: pass a method with steps of one length")
-        if isinstance(system, System) and xi0 is None:
-            xi0 = system.project(g0, np.zeros(system.group.dim), t0)
-            g0, xi0 = (g0, xi0) if system.holonomic is None else xi0
+        xi0, g0 = default_start(system, xi0, g0, t0)
         start = as_start(system, method, xi0, g0, dt, t0, 1, held)
         known, _, _ = first_node(system, method, start)
         g = jax.tree.map(lambda a: np.asarray(a, np.float64), start.g)
@@ -169,7 +137,7 @@ class Model:
         """Names of the parameters, with indices in square brackets; as unit a description, if there is one."""
         names = []
         for path, leaf in jax.tree_util.tree_flatten_with_path(self._numbers)[0]:
-            key = ".".join(re.sub(r"^\['(.*)'\]$", r"\1", str(part)) for part in path)
+            key = ".".join(re.sub(r"^\['(.*)'\]$|^\.", r"\1", str(part)) for part in path)
             for index in np.ndindex(np.shape(leaf)):
                 place = f"[{','.join(map(str, index))}]" if index else ""
                 names.append(Quantity(key + place, self.meanings.get(key, "")))
@@ -208,13 +176,13 @@ class Model:
     @cached_property
     def state_size(self) -> int:
         """Number of doubles of the state of a run."""
-        return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(self._run))
+        return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(self.run))
 
     def _observed(self) -> Iterator[Quantity]:
         units, names = self._units, self.system.group.velocity_names
         yield Quantity("t", units["time"])
         yield from self.point
-        for key in _ordered(self._observation):
+        for key in programs.ordered(self._observation):
             value = self._observation[key]
             if key == "xi":
                 yield from self.velocity
@@ -239,24 +207,29 @@ class Model:
     def _named(self, names: Any) -> list[Quantity]:
         return [Quantity(name, self._units.get(name, "")) for name in names]
 
+    @property
+    def controls_of_time(self) -> Any:
+        """Controls of a run with inputs by default, as ``solve`` takes them."""
+        return programs.as_function(self.controls)
+
     @cached_property
     def tree(self) -> Held:
         """What is constant in the code; the numbers of parameters and inputs are replaced there."""
         return Held(self.system, self.method, self.controls)
 
     @cached_property
-    def _arguments(self) -> tuple[Any, Any]:
+    def arguments(self) -> tuple[Any, Any]:
         """Parameters and inputs, which most functions begin with."""
         return self._numbers, () if not len(self.inputs) else self.controls
 
     @cached_property
-    def _run(self) -> Run:
+    def run(self) -> Run:
         """Run at its start, for its types."""
-        return computed(started, self.tree, (*self._arguments, self.times, self.g, self.xi))
+        return computed(programs.started, self.tree, (*self.arguments, self.times, self.g, self.xi))
 
     @cached_property
     def _observation(self) -> dict[str, np.ndarray]:
-        return computed(_observables, self.tree, (*self._arguments, self._run))
+        return computed(programs.observables, self.tree, (*self.arguments, self.run))
 
     # --- functions -----------------------------------------------------------------------------------------
     def functions(self, name: str) -> dict[str, Export]:
@@ -265,12 +238,12 @@ class Model:
         ``step`` and ``advance`` take (parameters, inputs, state), ``start`` (parameters, inputs, times, g, ξ),
         ``observe`` (parameters, inputs, state), ``project`` (parameters, times, g, ξ).
         """
-        both, run = self._arguments, self._run
+        both, run = self.arguments, self.run
         return {
-            f"{name}_start": Export(_start, (*both, self.times, self.g, self.xi)),
-            f"{name}_advance": Export(_step, (*both, run), is_loop=True),
-            f"{name}_observe": Export(_observe, (*both, run)),
-            f"{name}_project": Export(_project, (both[0], self.times, self.g, self.xi)),
+            f"{name}_start": Export(programs.start, (*both, self.times, self.g, self.xi)),
+            f"{name}_advance": Export(programs.step, (*both, run), is_loop=True),
+            f"{name}_observe": Export(programs.observed, (*both, run)),
+            f"{name}_project": Export(programs.projected, (both[0], self.times, self.g, self.xi)),
         }
 
     def compiled(self, name: str, target: Target, **more: Export) -> ObjectCode:
@@ -280,64 +253,12 @@ class Model:
             return exported(every, self.tree, target)
 
 
-def problem_of(held: Held, numbers: Any, inputs: Any, times: Any) -> Problem:
-    """Problem with these parameters and inputs, arrays of the shapes of those held."""
-    system = held.system
-    parameters = eqx.combine(numbers, system.parameters)
-    system = eqx.tree_at(lambda s: s.parameters, system, parameters) if jax.tree.leaves(numbers) else system
-    controls = held.controls if isinstance(inputs, tuple) else jax.tree_util.Partial(_held, inputs)
-    return Problem(system, held.method, Clock(times.t0, times.dt, controls))
-
-
-def _held(values: Any, t: Any) -> Any:
-    """Controls that are held."""
-    return jnp.asarray(values)
-
-
-def started(held: Held, given: tuple) -> Run:
-    """Run at its start, for ``computed``."""
-    return _start(held, *given)[0]
-
-
-def _start(held: Held, numbers: Any, inputs: Any, times: Times, g: Any, xi: Array) -> tuple[Run, Array]:
-    problem = problem_of(held, numbers, inputs, times)
-    node = problem.method.first_node(problem.system, problem.clock, g, xi)
-    sound = is_start(problem.system, times.t0, g, xi, times.dt)
-    status = jnp.where((node.status == 0) & ~sound, np.int32(Result.START), node.status)
-    return Run(times.t0, times.dt, node._replace(status=jnp.zeros_like(node.status))), status
-
-
-def _step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
-    problem = problem_of(held, numbers, inputs, run)
-    node = problem.method.next_node(problem.system, problem.clock, run.node)
-    return run._replace(node=node), node.status
-
-
-def _observables(held: Held, given: tuple) -> dict[str, Array]:
-    numbers, inputs, run = given
-    return observe(problem_of(held, numbers, inputs, run), Node.of(run.node))
-
-
-def _observe(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Any, Array]:
-    group = held.system.group
-    values = _observables(held, (numbers, inputs, run))
-    t = run.t0 + run.node.k * run.dt
-    return (t, group.to_vector(run.node.g), [values[key] for key in _ordered(values)]), jnp.zeros((), np.int32)
-
-
-def _project(held: Held, numbers: Any, times: Times, g: Any, xi: Array) -> tuple[Any, Array]:
-    system = problem_of(held, numbers, (), times).system
-    g = system.project_position(g, times.t0)
-    xi = system.projected_velocity(system.at(g, times.t0), xi)
-    leaves = [jnp.ravel(leaf) for leaf in (*jax.tree.leaves(g), xi)]
-    sound = jnp.all(jnp.isfinite(jnp.concatenate(leaves)))
-    return (g, xi), jnp.where(sound, np.int32(Result.SUCCESS), np.int32(Result.START))
-
-
-def _ordered(values: Mapping[str, Any]) -> list[str]:
-    """Names of observables, the velocity first."""
-    first = ("xi", "p", "energy", "multipliers", "constraint_residual")
-    return [*first, *sorted(values.keys() - set(first))]
+def default_start(system: System, xi0: Any, g0: Any, t0: float = 0.0) -> tuple[Any, Any]:
+    """Velocity and point of a start: where there is no velocity, the nearest to zero on the constraints."""
+    if xi0 is not None or not isinstance(system, System):
+        return xi0, g0
+    found = system.project(g0, np.zeros(system.group.dim), t0)
+    return (found, g0) if system.holonomic is None else (found[1], found[0])
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

@@ -290,7 +290,9 @@ def _check_basis(basis: np.ndarray) -> None:
     if not np.issubdtype(basis.dtype, np.number) or basis.dtype.kind == "m":
         raise TypeError(f"MatrixGroup takes a geomstats matrix Lie group or a basis, got an array of {basis.dtype}")
     if basis.ndim != 3 or basis.shape[1] != basis.shape[2] or 0 in basis.shape:
-        raise ValueError(f"the basis must have shape [n, N, N], got {list(basis.shape)}")
+        raise ValueError(
+            f"space must be a geomstats matrix Lie group or a basis of shape [n, N, N], got {list(basis.shape)}"
+        )
     flat = basis.reshape(len(basis), -1).astype(np.float64)
     if not np.all(np.isfinite(flat)):
         raise ValueError(f"the basis has entries that are not finite: {shortly(basis)}")

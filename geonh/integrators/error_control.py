@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant, as_positive
 from geonh.engine import differentiated_as
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, Outcome, State
@@ -80,8 +80,9 @@ class ErrorControlled(VariableSteps):
     max_step: Any
 
     def __init__(self, method: Integrator, tolerance: float, *, max_step: float = np.inf):
-        self.method, self.tolerance = method, np.float64(as_positive(tolerance, "tolerance", ()))
-        self.max_step = np.float64(np.inf if max_step == np.inf else as_positive(max_step, "max_step", ()))
+        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
+        longest = as_constant(max_step, "max_step", finite=False)
+        self.max_step = np.float64(longest if longest == np.inf else as_positive(longest, "max_step"))
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made = self.method.init(system, clock, g0, xi0)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import close
 from geonh.integrators.adaptive import Adaptive
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, require_method
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import compose
 from geonh.integrators.discrete_gradient import DiscreteGradient
@@ -136,7 +136,10 @@ def chosen_method(method: Integrator | str | None, controls: Any = None) -> Defa
     reason for that; "" for a method that is named."""
     if method is None:
         return default_method(controls)
-    return Default(method_of(method) if isinstance(method, str) else method, "")
+    if isinstance(method, str):
+        return Default(method_of(method), "")
+    require_method(method)
+    return Default(method, "")
 
 
 def stepping_method(method: Integrator | str | None, tolerance: Any, controls: Any = None) -> Default:

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -95,7 +95,7 @@ class ReversibleSteps(VariableSteps):
     monitor: Callable | None = eqx.field(static=True)
 
     def __init__(self, method: Integrator, tolerance: float, *, monitor: Callable | None = None):
-        self.method, self.tolerance = method, np.float64(as_positive(tolerance, "tolerance", ()))
+        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
         if monitor is not None:
             check_arguments(monitor, "t, g, xi", "monitor")
         self.monitor = monitor

@@ -67,9 +67,11 @@ class Result(IntEnum):
         The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     PAINLEVE : 13
         Forces that depend on the multipliers leave no motion, or two.
-    SWITCHES : 14
+    GAINS : 14
+        The step is too long for the gains of a feedback integrator.
+    SWITCHES : 15
         Modes switch without end within one step.
-    SLIP : 15
+    SLIP : 16
         The direction of a slip turns too far within one step.
     """
 
@@ -87,8 +89,9 @@ class Result(IntEnum):
     STEP = 11
     END = 12
     PAINLEVE = 13
-    SWITCHES = 14
-    SLIP = 15
+    GAINS = 14
+    SWITCHES = 15
+    SLIP = 16
 
     @property
     def failed(self) -> bool:
@@ -135,6 +138,10 @@ class Result(IntEnum):
             Result.PAINLEVE: (
                 "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
                 "for these are singular, or past a singularity"
+            ),
+            Result.GAINS: (
+                "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
+                "with the derivatives of energy and constraint; lower dt, or the gains"
             ),
             Result.SLIP: (
                 "the direction of the slip turns by more than a third of a right angle within one step, as where the "

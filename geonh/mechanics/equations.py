@@ -61,10 +61,10 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
         if system.rank is None:
-            found, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
+            result, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
             known = with_known_rank(system, t, g, rows, "at g")
             if known is system:
-                return found
+                return result
             system = known
     return call_in_numpy(_accelerations, (system, t, g, xi, u), {})
 

@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.algebra.linear import saddle
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, in_float64
 from geonh.groups.base import Point
@@ -42,7 +42,7 @@ class Impact(NamedTuple):
     impulses: Array
 
 
-@judged
+@validated
 @in_float64
 def impact(
     system: System, g: Point, xi: Array, rows: Array, *, restitution: Any = 0.0, right: Any = 0.0, t: float = 0.0

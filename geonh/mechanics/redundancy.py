@@ -195,21 +195,21 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
         return system  # where φ ≠ 0 the rank may be another
     names = [f"holonomic[{i}]" for i in range(len(place.phi))]
     names += [f"forms[{i}]" for i in range(len(rows) - len(names))]
-    found = dependence(rows, len(place.phi))
-    if system.rank is not None and system.rank != found.rank:
-        raise ValueError(_wrong_rank(system, found, names, where))
-    if not len(found.others) or not np.all(np.linalg.eigvalsh(place.M) > 0):
+    relations = dependence(rows, len(place.phi))
+    if system.rank is not None and system.rank != relations.rank:
+        raise ValueError(_wrong_rank(system, relations, names, where))
+    if not len(relations.others) or not np.all(np.linalg.eigvalsh(place.M) > 0):
         return system
-    ranked = with_rank(system, found.rank)
-    fault = _contradiction(system, found, place, names, where)
+    ranked = with_rank(system, relations.rank)
+    fault = _contradiction(system, relations, place, names, where)
     if not fault and system.multiplier_forces is not None:
         fault = f"constraints of {system.name} are redundant {where}: {UNDETERMINED}"
     if not fault and system.rank is None:
-        fault = _singularity(ranked, t, g, found, place, where)
+        fault = _singularity(ranked, t, g, relations, place, where)
     if fault:
         raise ValueError(fault)
     if system.rank is None:
-        warnings.warn(_said(system, found, names, where), stacklevel=6)
+        warnings.warn(_said(system, relations, names, where), stacklevel=6)
     return ranked
 
 
@@ -220,8 +220,8 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
     place = computed(_place, system, (g, np.float64(t)))
     if np.abs(place.phi).max(initial=0.0) <= ON_BOTH:
         return with_known_rank(system, t, g, place.rows)
-    found = _may_depend(system, place.rows)
-    return with_rank(system, dependence(place.rows, len(place.phi)).rank) if found else system
+    may_depend = _may_depend(system, place.rows)
+    return with_rank(system, dependence(place.rows, len(place.phi)).rank) if may_depend else system
 
 
 def _has_many_rows(system: Any) -> bool:
@@ -260,41 +260,48 @@ def _place(system: Any, node: tuple) -> _Place:
     return _Place(system.mass_matrix(x), system.annihilator(x), system.right_hand_side(x), system.holonomic_residual(x))
 
 
-def _sources(found: Dependence, names: list[str], i: int) -> str:
+def _sources(relations: Dependence, names: list[str], i: int) -> str:
     """The rows chosen that a dependent row consists of, in words."""
-    weights = found.coefficients[i]
+    weights = relations.coefficients[i]
     used = np.flatnonzero(np.abs(weights) > ON_BOTH * np.abs(weights).max(initial=0.0))
-    return ", ".join(names[j] for j in sorted(found.kept[used]))
+    return ", ".join(names[j] for j in sorted(relations.kept[used]))
 
 
-def _contradiction(system: Any, found: Dependence, place: _Place, names: list[str], where: str) -> str:
+def _followers(relations: Dependence, names: list[str]) -> list[str]:
+    """Sentences that name the dependent rows, and the rows from which they follow."""
+    return [f"{names[j]} follows from {_sources(relations, names, i)}" for i, j in enumerate(relations.others)]
+
+
+def _contradiction(system: Any, relations: Dependence, place: _Place, names: list[str], where: str) -> str:
     """Description of dependent rows whose right-hand sides, or whose φ, do not follow from the others'; "" if none."""
-    for i, j in enumerate(found.others):
-        weights = found.coefficients[i]
-        wanted, scale = weights @ place.right[found.kept], np.abs(weights) @ np.abs(place.right[found.kept])
+    for i, j in enumerate(relations.others):
+        weights = relations.coefficients[i]
+        wanted, scale = weights @ place.right[relations.kept], np.abs(weights) @ np.abs(place.right[relations.kept])
         if abs(place.right[j] - wanted) > ON_BOTH * (abs(place.right[j]) + scale):
             return (
                 f"the constraints of {system.name} contradict each other {where}: {names[j]} follows from "
-                f"{_sources(found, names, i)}, which make its right-hand side {wanted:.12g}, and it is "
+                f"{_sources(relations, names, i)}, which make its right-hand side {wanted:.12g}, and it is "
                 f"{place.right[j]:.12g}"
             )
     phi = np.abs(place.phi)
-    kept = found.kept[: found.rank.positions]
+    kept = relations.kept[: relations.rank.positions]
     if phi[kept].max(initial=0.0) <= ON_BOTH:
-        for i, j in enumerate(found.others):
+        for i, j in enumerate(relations.others):
             if j < len(phi) and phi[j] > ON_BOTH:
                 return (
                     f"the constraints of {system.name} contradict each other {where}: {names[j]} depends on "
-                    f"{_sources(found, names, i)}, and is {place.phi[j]:.6g} where these are zero"
+                    f"{_sources(relations, names, i)}, and is {place.phi[j]:.6g} where these are zero"
                 )
     return ""
 
 
-def _singularity(ranked: Any, t: Any, g: Any, found: Dependence, place: _Place, where: str) -> str:
+def _singularity(ranked: Any, t: Any, g: Any, relations: Dependence, place: _Place, where: str) -> str:
     """Description of rows that are dependent at a point, but not about it on the constraints; "" if there are none."""
     on = np.abs(place.phi).max(initial=0.0) <= ON_BOTH
     clear = DEPENDENT if len(place.phi) else CLEAR
-    if np.all(found.remainders <= clear) and (not on or all(_is_alike(ranked, t, g, found, v) for v in _ways(ranked))):
+    if np.all(relations.remainders <= clear) and (
+        not on or all(_is_alike(ranked, t, g, relations, v) for v in _ways(ranked))
+    ):
         return ""
     return (
         f"the constraints of {ranked.name} are dependent {where}: rows {place.rows.tolist()}, though not about it: the "
@@ -306,7 +313,7 @@ def _ways(system: Any) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(3, system.group.dim))
 
 
-def _is_alike(ranked: Any, t: Any, g: Any, found: Dependence, way: np.ndarray) -> bool:
+def _is_alike(ranked: Any, t: Any, g: Any, relations: Dependence, way: np.ndarray) -> bool:
     """True if the same rows depend on the others after a small displacement along the constraints."""
     for length in STEPS:
         there = computed(_moved, ranked, (g, np.float64(t), length * way))
@@ -316,7 +323,7 @@ def _is_alike(ranked: Any, t: Any, g: Any, found: Dependence, way: np.ndarray) -
             continue
         place = computed(_place, with_rank(ranked, None), (there, np.float64(t)))
         other = dependence(place.rows, len(place.phi))
-        return other.rank == found.rank and not _contradiction(ranked, other, place, [""] * len(place.rows), "")
+        return other.rank == relations.rank and not _contradiction(ranked, other, place, [""] * len(place.rows), "")
     return False
 
 
@@ -328,22 +335,24 @@ def _moved(system: Any, node: tuple) -> Any:
     return held.group.compose(g, held.group.exp(along))
 
 
-def _said(system: Any, found: Dependence, names: list[str], where: str) -> str:
-    follow = "; ".join(f"{names[j]} follows from {_sources(found, names, i)}" for i, j in enumerate(found.others))
-    rank = found.rank
+def _said(system: Any, relations: Dependence, names: list[str], where: str) -> str:
+    follow = "; ".join(
+        f"{names[j]} follows from {_sources(relations, names, i)}" for i, j in enumerate(relations.others)
+    )
+    rank = relations.rank
     both = system.holonomic is not None and system.distribution is not None
-    told = f"({rank.positions}, {rank.forms})" if both else f"{rank.total}"
+    warned = f"({rank.positions}, {rank.forms})" if both else f"{rank.total}"
     return (
         f"constraints of {system.name} are redundant {where}: {follow}. The motion is that of the others, and the "
-        f"multipliers are those of least norm; System(rank={told}) says so and needs no warning"
+        f"multipliers are those of least norm; System(rank={warned}) says so and needs no warning"
     )
 
 
-def _wrong_rank(system: Any, found: Dependence, names: list[str], where: str) -> str:
-    follow = [f"{names[j]} follows from {_sources(found, names, i)}" for i, j in enumerate(found.others)]
+def _wrong_rank(system: Any, relations: Dependence, names: list[str], where: str) -> str:
+    follow = _followers(relations, names)
     return (
-        f"{system.name} has {found.rank.positions} independent row(s) of holonomic= and {found.rank.forms} of the "
-        f"distribution beside them {where}, where rank= says {system.rank.positions} and {system.rank.forms}"
+        f"{system.name} has {relations.rank.positions} independent row(s) of holonomic= and {relations.rank.forms} of "
+        f"the distribution beside them {where}, where rank= says {system.rank.positions} and {system.rank.forms}"
         f"{': ' if follow else ''}{'; '.join(follow)}"
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
@@ -224,11 +224,32 @@ class System(ConstrainedSystem):
         """
         return check_system(self, **options)
 
+    def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
+        """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
+
+        Parameters
+        ----------
+        path : path, optional
+            Output file, a name that ends in ``.html``.
+        methods : Integrator, str, or sequence of these, optional
+            Methods to choose from.
+        **options : keyword arguments
+            ``xi0``, ``g0``, ``dt``, ``controls``, ``n_steps``.
+
+        Returns
+        -------
+        Page
+            Jupyter displays it.
+        """
+        from geonh.export import play  # which stands above
+
+        return play(self, path, methods, **options)
+
     def _declared_rank(self, rank: Any) -> Rank | None:
         if rank is None:
             return None
         kinds = [self.holonomic is not None, self.distribution is not None and self.distribution.forms is not None]
-        given = np.atleast_1d(as_float64(rank, "rank"))
+        given = np.atleast_1d(as_constant(rank, "rank", None))
         if given.shape != (sum(kinds),) or np.any(given != np.round(given)) or np.any(given < (1, 0)[: len(given)]):
             wanted = {0: "nothing: there are no rows", 1: "one number of rows", 2: "(rows of holonomic, forms)"}
             raise ValueError(f"rank must be {wanted[sum(kinds)]} for this system, got {shortly(rank)}")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import mapped
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, Problem
@@ -85,7 +85,7 @@ def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
 
 def as_one_axis(value: Any, name: str) -> np.ndarray:
     """Convert user input to times, shape=[M], M > 0."""
-    times = np.atleast_1d(as_float64(value, name))
+    times = np.atleast_1d(as_constant(value, name, None))
     if times.ndim > 1 or not times.size:
         raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
     return times

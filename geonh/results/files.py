@@ -82,7 +82,7 @@ def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, ke
 
 def _in_file(name: str) -> str:
     """Encode a name as NetCDF requires."""
-    quoted = _AWKWARD.sub(lambda found: quote(found[0], safe=""), name)
+    quoted = _AWKWARD.sub(lambda match: quote(match[0], safe=""), name)
     quoted = quoted if unicodedata.normalize("NFC", quoted) == quoted else quote(name, safe="")
     if len(quoted.encode(errors="replace")) > LONGEST:
         raise FileError(f"the name {name[:40]!r}… is too long for a file")

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -224,7 +224,7 @@ class Trajectory(Record):
         ValueError
             For times outside the span, or a trajectory from a file without its system.
         """
-        times = np.atleast_1d(as_float64(times, "times"))
+        times = np.atleast_1d(as_constant(times, "times", None))
         if times.ndim > 1:
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         refuse_outside(times, "times", self.t[0], self.t[-1])

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import computed, in_float64
 from geonh.geometry.field import Moment
@@ -53,7 +53,7 @@ class ContactVelocity(NamedTuple):
     relative: Array
 
 
-@judged
+@validated
 @in_float64
 def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0) -> ContactForce:
     """Force of the surface on a body of ``rolling``, of the multipliers that a trajectory or an event has.

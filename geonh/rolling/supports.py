@@ -23,7 +23,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import solve
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, as_positive
+from geonh.arguments.validators import as_constant, as_float64, as_positive
 from geonh.engine import Precise
 from geonh.geometry.field import evaluated
 
@@ -207,7 +207,8 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
     ValueError
         If ``radius`` is not positive, ``thickness`` not in [0, 2·radius), or ``axis`` zero or of another shape.
     """
-    radius, half = float(as_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
+    radius = float(as_constant(radius, "radius", positive=True))
+    half = float(as_constant(thickness, "thickness")) / 2
     if not 0 <= half < radius:
         raise ValueError(f"thickness must lie in [0, 2·radius) = [0, {2 * radius}), got {thickness}")
     flat = _Disc(np.float64(radius - half), _unit(axis))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.validators import shortly
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -159,9 +160,9 @@ def bound(
         If something is missing or differs from the run, naming it.
     """
     if system is not None and not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {system!r}")
+        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     if method is not None and not isinstance(method, Integrator):
-        raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {method!r}")
+        raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {shortly(method)}")
     system, method = system or trajectory.system, method or trajectory.method
     if system is None or method is None:
         missing = "system=" if system is None else "method="

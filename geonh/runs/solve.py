@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import float64, is_traced
-from geonh.arguments.validators import as_count, as_flag, as_float64
+from geonh.arguments.precision import float64, refuse_traced
+from geonh.arguments.validators import as_constant, as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.registry import method_of, stepping_method
@@ -113,8 +113,8 @@ def solve(
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
     method, reason = stepping_method(method, tolerance, controls)
-    if is_traced(xi0, g0, dt, t0, t_end, controls, system):
-        raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
+    advice = "solve returns NumPy arrays; under jit, grad or vmap use geonh.integrate"
+    refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls, system=system)
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = _last_of(t_eval, t0)
@@ -268,7 +268,7 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     varies = trajectory.nodes.t is not None and trajectory.nodes.mode is None
     if trajectory.state is not None and not varies:
         last = trajectory.t0 + int(trajectory.state.k) * dt
-    if t_end is not None and n_steps is None and not np.sign(dt) * (as_float64(t_end, "t_end", ()) - last) > 0:
+    if t_end is not None and n_steps is None and not np.sign(dt) * (as_constant(t_end, "t_end") - last) > 0:
         raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
     if varies:
         span = as_variable_span(dt, n_steps, t_end, last, ())

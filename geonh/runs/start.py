@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
@@ -103,6 +103,8 @@ def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Sp
     if dt is None:
         fastest = np.max(np.abs(as_float64(xi0, "xi0")), initial=0.0)
         dt = np.sign(length) * min(abs(length) * FIRST, FIRST / fastest if fastest > 0 else np.inf)
+        if not abs(dt) >= np.finfo(float).tiny:
+            raise ValueError(f"xi0 = {shortly(xi0)} is too fast for a first step of any length; pass dt")
     return Span(dt, MOST, end=end)
 
 

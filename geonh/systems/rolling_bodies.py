@@ -22,7 +22,7 @@ import numpy as np
 
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant, as_float64
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
@@ -145,8 +145,8 @@ def rattleback(
         fit.
     """
     positive(m=m, g=g)
-    inertia = np.diag(as_float64(moments, "moments", (3,)))
-    inertia[0, 1] = inertia[1, 0] = as_float64(D, "D", ())
+    inertia = np.diag(as_constant(moments, "moments", (3,)))
+    inertia[0, 1] = inertia[1, 0] = as_constant(D, "D")
     figure = ellipsoid(*as_float64(axes, "axes", (3,))).moved([0.0, 0.0, as_float64(h, "h", ())])
     return rolling(figure, inertia, m, gravity=g, draw=draw, name="rattleback")
 

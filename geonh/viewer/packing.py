@@ -75,8 +75,8 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
         "low": low.tolist(),
         "high": high.tolist(),
         "flat": bool(drawn.is_flat),
-        "bodies": [_body(block, body) for body in drawn.bodies],
-        "traces": [[drawn.bodies.index(body), _trace(body)] for body in drawn.traces],
+        "bodies": [packed_body(block, body) for body in drawn.bodies],
+        "traces": [[drawn.bodies.index(body), trace_of(body)] for body in drawn.traces],
         "about": next((i for i, b in enumerate(drawn.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
         "arrows": [
             _arrow(block, "constraint force", units.force, arrows.force),
@@ -96,11 +96,13 @@ def _warning(trajectory: Any) -> str:
     return "; ".join(said)
 
 
-def _trace(body: Moving) -> list[float]:
+def trace_of(body: Moving) -> list[float]:
+    """Point of a body whose path is drawn."""
     return [0.0, 0.0, 0.0] if body.trace is None else body.trace.tolist()
 
 
-def _body(block: Block, body: Moving) -> dict[str, Any]:
+def packed_body(block: Block, body: Moving) -> dict[str, Any]:
+    """Parts and poses of a body, in a block of bytes."""
     lengths = np.linalg.norm(body.R, axis=1)
     stretched = bool(np.abs(lengths - 1).max() > 1e-6)
     with float64():

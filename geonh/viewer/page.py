@@ -133,21 +133,21 @@ def _page(header: dict[str, Any], data: bytes) -> str:
     files = resources.files("geonh.viewer")
     text = files.joinpath("page.html").read_text(encoding="utf-8")
     style = files.joinpath("viewer.css").read_text(encoding="utf-8")
-    script = files.joinpath("viewer.js").read_text(encoding="utf-8")
+    script = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in ("scene.js", "viewer.js"))
     parts = {
-        "{{policy}}": _policy(style, script),
+        "{{policy}}": policy(style, script),
         "{{title}}": html.escape(f"{header['title']} – geonh"),
         "{{style}}": style,
         "{{header}}": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        "{{data}}": _squeezed(data),
-        "{{three}}": _three(),
+        "{{data}}": compressed(data),
+        "{{three}}": three(),
         "{{licence}}": files.joinpath("three-LICENSE.txt").read_text(encoding="utf-8"),
         "{{script}}": script,
     }
-    return re.sub("|".join(parts), lambda found: parts[found.group()], text)
+    return re.sub("|".join(parts), lambda match: parts[match.group()], text)
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """Content security policy: the page runs its script, and three.js created from its own text; nothing external."""
     allowed = {
         "default-src": "'none'",
@@ -167,11 +167,13 @@ def _hash(text: str) -> str:
 
 
 @functools.cache
-def _three() -> str:
-    return _squeezed(resources.files("geonh.viewer").joinpath("three.min.js").read_bytes())
+def three() -> str:
+    """three.js, compressed."""
+    return compressed(resources.files("geonh.viewer").joinpath("three.min.js").read_bytes())
 
 
-def _squeezed(data: bytes) -> str:
+def compressed(data: bytes) -> str:
+    """Bytes by deflate, in base64."""
     return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
 
 

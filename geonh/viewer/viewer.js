@@ -1,4 +1,3 @@
-"use strict";
 // The viewer: reads the header and the data of the page, shows the runs. `window.geonhViewer` is its state, for tests
 // and for pages that embed it.
 (async () => {
@@ -10,24 +9,18 @@
   const ARROW_COLOURS = ["#CC3311", "#AA3377", "#228833"];
 
   // --- data ------------------------------------------------------------------------------------------------------
-  async function unsqueezed(id) {
-    const bytes = Uint8Array.from(atob($(id).textContent), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Response(stream).arrayBuffer();
-  }
   function fail(text) {
     $("warning").textContent = text;
     $("warning").hidden = false;
   }
   let buffer;
   try {
-    buffer = await unsqueezed("data");
-    (0, eval)(new TextDecoder().decode(await unsqueezed("three")) + ";globalThis.THREE = THREE;");
+    buffer = await geonhUnpacked("data");
+    (0, eval)(new TextDecoder().decode(await geonhUnpacked("three")) + ";globalThis.THREE = THREE;");
   } catch (error) {
     return fail("This browser cannot unpack the page: " + error.message);
   }
-  const KINDS = { f4: Float32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array };
-  const array = (a) => new KINDS[a.kind](buffer, a.at, a.n);
+  const array = (a) => geonhArray(buffer, a);
   const T = globalThis.THREE;
 
   // --- runs ------------------------------------------------------------------------------------------------------
@@ -85,89 +78,17 @@
 
   // --- scene -----------------------------------------------------------------------------------------------------
   const canvas = $("scene");
-  let renderer;
+  let made;
   try {
-    renderer = new T.WebGLRenderer({ canvas, antialias: true, preserveDrawingBuffer: true });
+    made = geonhScene(T, canvas, size);
   } catch (error) {
     return fail("This browser shows no WebGL, which the view in three dimensions needs.");
   }
-  renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
-  renderer.setScissorTest(true);
-  const scene = new T.Scene();
-  const sky = new T.HemisphereLight(0xffffff, 0x8a8a90, 2.2);
-  sky.position.set(0, 0, 1);
-  scene.add(sky);
-  const camera = new T.PerspectiveCamera(40, 1, size / 500, size * 40);
-  camera.up.set(0, 0, 1);
-  const lamp = new T.DirectionalLight(0xffffff, 1.6);
-  lamp.position.set(-0.4, 0.8, 1.2);
-  camera.add(lamp);
-  scene.add(camera);
-  const controls = new T.OrbitControls(camera, canvas);
+  const { renderer, scene, camera, controls } = made;
   controls.addEventListener("change", () => { dirty = true; });
   let dirty = true;
 
-  const inks = []; // materials of lines, whose colour goes with the theme
-  const grounds = [];
-  function mesh(part, body, run) {
-    const group = new T.Group();
-    const vertices = array(part.vertices), faces = array(part.faces), dark = array(part.dark), lines = array(part.lines);
-    const colour = new T.Color(part.colour || (several && !body.ground ? run.colour : body.colour));
-    if (faces.length) {
-      let shape = new T.BufferGeometry();
-      shape.setAttribute("position", new T.BufferAttribute(vertices, 3));
-      shape.setIndex(new T.BufferAttribute(faces, 1));
-      if (part.smooth) shape.computeVertexNormals();
-      shape = shape.toNonIndexed();
-      if (!part.smooth) shape.computeVertexNormals();
-      const colours = new Float32Array(faces.length * 3), shade = colour.clone().multiplyScalar(0.55);
-      if (dark.some(Boolean)) colour.lerp(new T.Color("#ffffff"), 0.5);
-      for (let i = 0; i < dark.length; i++) {
-        const c = dark[i] ? shade : colour;
-        for (let k = 0; k < 3; k++) c.toArray(colours, 9 * i + 3 * k);
-      }
-      shape.setAttribute("color", new T.BufferAttribute(colours, 3));
-      const faint = body.ground || several, curved = body.ground && part.smooth; // faces of that are seen from the free side
-      const material = new (body.ground && !curved ? T.MeshBasicMaterial : T.MeshLambertMaterial)({
-        vertexColors: !body.ground, side: curved ? T.FrontSide : T.DoubleSide, transparent: faint, opacity: body.ground ? 0.35 : several ? 0.85 : 1,
-        polygonOffset: true, polygonOffsetFactor: body.ground ? 2 : 1, polygonOffsetUnits: body.ground ? 8 : 1,
-        depthWrite: !body.ground,
-      });
-      const made = new T.Mesh(shape, material);
-      if (body.ground) { made.renderOrder = -1; if (curved) inks.push([material, true]); else grounds.push(material); }
-      group.add(made);
-    }
-    if (lines.length) {
-      const shape = new T.BufferGeometry();
-      shape.setAttribute("position", new T.BufferAttribute(lines, 3));
-      const bare = !faces.length;
-      const material = new T.LineBasicMaterial({ color: colour, transparent: true, opacity: body.ground ? 0.55 : bare ? 1 : 0.6 });
-      if (!part.colour && (body.ground || !bare)) inks.push([material, body.ground]);
-      group.add(new T.LineSegments(shape, material));
-    }
-    return group;
-  }
-
-  function arrowOf(colour) {
-    const group = new T.Group(), material = new T.MeshLambertMaterial({ color: colour, emissive: colour, emissiveIntensity: 0.25 });
-    const shaft = new T.Mesh(new T.CylinderGeometry(1, 1, 1, 12).translate(0, 0.5, 0), material);
-    const head = new T.Mesh(new T.ConeGeometry(1, 1, 16).translate(0, -0.5, 0), material);
-    group.add(shaft, head);
-    group.userData = { shaft, head };
-    return group;
-  }
-  const up = new T.Vector3(0, 1, 0), direction = new T.Vector3();
-  function point(arrow, from, v, length) {
-    arrow.visible = length > 1e-6 * size;
-    if (!arrow.visible) return;
-    const { shaft, head } = arrow.userData, r = 0.012 * reach, tip = Math.min(6 * r, 0.5 * length);
-    direction.set(...v).normalize();
-    arrow.position.copy(from);
-    arrow.quaternion.setFromUnitVectors(up, direction);
-    shaft.scale.set(r, length - 0.9 * tip, r);
-    head.scale.set(0.45 * tip, tip, 0.45 * tip);
-    head.position.y = length;
-  }
+  const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
 
   // How large a body is: arrows are as long as that at most.
   const bodySize = Math.max(...runs[0].bodies.map((body) => body.ground ? 0 : Math.max(0, ...body.parts.map((part) => {
@@ -184,7 +105,7 @@
     for (const body of run.bodies) {
       body.object = new T.Group();
       body.object.name = body.name;
-      for (const part of body.parts) body.object.add(mesh(part, body, run));
+      for (const part of body.parts) body.object.add(mesh(part, body, several && run.colour));
       run.group.add(body.object);
     }
     run.paths = run.traces.map(([index, trace]) => {
@@ -232,7 +153,7 @@
         arrow.visible = k === 2 ? state.momentum : state.force;
         if (!arrow.visible) return;
         const v = vector(run, run.arrows[k], i, f);
-        point(arrow, from, v, Math.hypot(...v) / largest[k] * reach);
+        point(arrow, from, v, Math.hypot(...v) / largest[k] * reach, reach);
       });
     }
   }

@@ -133,9 +133,9 @@ def test_the_polar_factor(m, mirrored):
     A = np.linalg.qr(rng.normal(size=(m, m)))[0] @ (np.eye(m) + 0.05 * rng.normal(size=(m, m)))
     A = A * np.where(np.arange(m) == 0, -1.0 if mirrored else 1.0, 1.0)
     u, _, vh = np.linalg.svd(A)
-    found = polar(jnp.asarray(A))
-    np.testing.assert_allclose(found, u @ vh, atol=1e-14)
-    np.testing.assert_allclose(found @ found.T, np.eye(m), atol=1e-14)
+    result = polar(jnp.asarray(A))
+    np.testing.assert_allclose(result, u @ vh, atol=1e-14)
+    np.testing.assert_allclose(result @ result.T, np.eye(m), atol=1e-14)
 
 
 @pytest.mark.parametrize("cosine", [0.7, 0.4, 0.2, 0.01])
@@ -143,8 +143,8 @@ def test_the_polar_factor_of_bases_far_apart(cosine):
     """To rounding, or nan: never nearly orthogonal."""
     rng = np.random.default_rng(7)
     u, v = (np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(2))
-    found = polar(jnp.asarray(u @ np.diag([1.0, 0.95, 0.8, cosine]) @ v))
-    np.testing.assert_allclose(found, u @ v if cosine > 0.1 else np.full((4, 4), np.nan), atol=1e-14)
+    result = polar(jnp.asarray(u @ np.diag([1.0, 0.95, 0.8, cosine]) @ v))
+    np.testing.assert_allclose(result, u @ v if cosine > 0.1 else np.full((4, 4), np.nan), atol=1e-14)
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0), (30, 20)])
@@ -170,17 +170,17 @@ def test_pivots_tell_whether_a_matrix_is_positive_definite(seed, n):
 def test_pivots_of_a_large_matrix():
     A = jnp.asarray(spd(30))
     np.testing.assert_allclose(pivots(A), np.diag(np.linalg.cholesky(A)) ** 2, rtol=1e-11)
-    found = pivots(A.at[20, 20].add(-1e3))
-    assert np.all(found[:20] > 0)
-    assert found[20] < 0
+    result = pivots(A.at[20, 20].add(-1e3))
+    assert np.all(result[:20] > 0)
+    assert result[20] < 0
 
 
 def test_gram_schmidt():
     rng = np.random.default_rng(0)
     rows, M = jnp.asarray(rng.normal(size=(3, 5))), jnp.asarray(spd(5))
-    found = gram_schmidt(rows, M)
-    np.testing.assert_allclose(found @ M @ found.T, np.eye(3), atol=1e-14)
-    np.testing.assert_allclose(np.tril(found @ M @ rows.T, -1), 0, atol=1e-14)  # each lies in the span of those before
+    result = gram_schmidt(rows, M)
+    np.testing.assert_allclose(result @ M @ result.T, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(np.tril(result @ M @ rows.T, -1), 0, atol=1e-14)  # each lies in the span of those before
 
 
 @pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 4), (2, 3), (4, 6), (17, 24)])
@@ -205,5 +205,5 @@ def test_derivatives_of_saddle_systems_know_that_rows_were_taken_apart(m, n):
         return x[:n], x[n:]
 
     tangents = (spd(n, 1), *(rng.normal(size=shape) for shape in ((m, n), (n,), (m,))))
-    found, expected = (jax.jvp(f, (M, mu, force, right), tangents) for f in (saddle, whole))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), found, expected)
+    result, expected = (jax.jvp(f, (M, mu, force, right), tangents) for f in (saddle, whole))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), result, expected)

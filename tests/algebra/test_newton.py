@@ -42,9 +42,9 @@ def problem(n, seed, strength=0.3):
 def test_root_to_rounding(n, seed):
     with jax.enable_x64(True):
         residual, root = problem(n, seed)
-        found, converged = Newton().solve(residual, root + 0.05)
+        result, converged = Newton().solve(residual, root + 0.05)
         assert converged
-        np.testing.assert_allclose(found, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
+        np.testing.assert_allclose(result, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
 
 
 def counted(residual, guess, inverse=None):
@@ -62,17 +62,17 @@ def counted(residual, guess, inverse=None):
         jax.debug.callback(lambda: calls.__setitem__("jacobian", calls["jacobian"] + 1))
         return jax.jvp(residual, primals, tangents)
 
-    found, converged, inverse = jax.jit(lambda z, inverse: Newton().follow(counting, z, inverse))(guess, inverse)
-    jax.block_until_ready(found)
+    result, converged, inverse = jax.jit(lambda z, inverse: Newton().follow(counting, z, inverse))(guess, inverse)
+    jax.block_until_ready(result)
     jax.effects_barrier()
-    return found, bool(converged), calls, inverse
+    return result, bool(converged), calls, inverse
 
 
 def test_a_jacobian_is_kept_while_it_serves():
     residual, root = problem(FEW + 4, 0)
-    found, converged, calls, _ = counted(residual, root + 1e-3)
+    result, converged, calls, _ = counted(residual, root + 1e-3)
     assert converged
-    np.testing.assert_allclose(found, root, atol=1e-13)
+    np.testing.assert_allclose(result, root, atol=1e-13)
     assert calls["jacobian"] == 1
     assert calls["residual"] >= 3
 
@@ -80,9 +80,9 @@ def test_a_jacobian_is_kept_while_it_serves():
 def test_a_jacobian_that_serves_badly_is_renewed():
     n = FEW + 4
     target = jnp.linspace(1.0, 2.0, n)
-    found, converged, calls, _ = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
+    result, converged, calls, _ = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
     assert converged
-    np.testing.assert_allclose(found**5 + 0.1 * np.roll(found, 1), target, rtol=1e-14)
+    np.testing.assert_allclose(result**5 + 0.1 * np.roll(result, 1), target, rtol=1e-14)
     assert calls["jacobian"] >= 4
 
 
@@ -94,9 +94,9 @@ def test_many_unknowns_begin_with_a_fixed_point_iteration(size, jacobians):
     residual = planted(np.eye(n) + size * (A - np.eye(n)) / 0.3, B, root, size)
     inverse = near_identity(n)
     for _ in range(2):
-        found, converged, calls, inverse = counted(residual, root + 1e-3, inverse)
+        result, converged, calls, inverse = counted(residual, root + 1e-3, inverse)
         assert converged
-        np.testing.assert_allclose(found, root, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(result, root, rtol=0, atol=1e-14)
         assert calls["jacobian"] == jacobians
         jacobians = 0
 
@@ -172,10 +172,10 @@ def test_an_inverse_follows_equations_that_change_little(n):
 def test_a_useless_inverse_is_replaced(n):
     residual, root = problem(n, 3)
     for bad in (5.0, -1.0, 1e-6):
-        found, converged, inverse = Newton().follow(residual, root + 0.1, jnp.full_like(no_inverse(n), bad))
+        result, converged, inverse = Newton().follow(residual, root + 0.1, jnp.full_like(no_inverse(n), bad))
         assert converged
-        np.testing.assert_allclose(found, root, atol=1e-14)
-        slope = jax.jacfwd(residual)(found)
+        np.testing.assert_allclose(result, root, atol=1e-14)
+        slope = jax.jacfwd(residual)(result)
         np.testing.assert_allclose(inverse.reshape(n, n).T @ slope, np.eye(n), atol=0.2)
 
 
@@ -192,9 +192,9 @@ def test_an_inverse_that_is_blind_in_one_direction_is_replaced(n):
         slope = slope_of(data)
         inverse = jnp.linalg.inv(slope + 10 ** rng.uniform(3, 12) * jnp.outer(slope @ blind, blind)).T
         guess = root + 10 ** rng.uniform(-14, -3) * rng.normal(size=n) + 10 ** rng.uniform(-12, -3) * blind
-        found, converged, _ = follow(data, guess, inverse)
+        result, converged, _ = follow(data, guess, inverse)
         assert converged
-        np.testing.assert_allclose(found, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
+        np.testing.assert_allclose(result, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
@@ -202,9 +202,9 @@ def test_a_kept_inverse_is_that_of_the_jacobian(scale):
     residual, root = problem(FEW + 3, 6)
     guess = scale * (root + 1e-3)
     equations, none = lambda z: scale * residual(z / scale), no_inverse(root.size)
-    found, converged, inverse = Newton().follow(equations, guess, none, 1e-14 * scale)
+    result, converged, inverse = Newton().follow(equations, guess, none, 1e-14 * scale)
     assert converged
-    np.testing.assert_allclose(found, scale * root, rtol=1e-13)
+    np.testing.assert_allclose(result, scale * root, rtol=1e-13)
     slope = jax.jacfwd(residual)(guess / scale)
     np.testing.assert_allclose(inverse.T @ slope, np.eye(root.size), atol=1e-9)
 
@@ -216,9 +216,9 @@ def test_a_new_jacobian_s_correction_is_not_undone_by_the_next():
     def residual(z):
         return jnp.append(z[:-1] - 1 + 0.01 * (z[:-1] - 1) ** 2, z[-1] ** 2 - 1e-4)
 
-    found, converged = Newton().solve(residual, jnp.ones(n).at[-1].set(1e-3))
+    result, converged = Newton().solve(residual, jnp.ones(n).at[-1].set(1e-3))
     assert converged
-    np.testing.assert_allclose(found, jnp.ones(n).at[-1].set(0.01), rtol=1e-13)
+    np.testing.assert_allclose(result, jnp.ones(n).at[-1].set(0.01), rtol=1e-13)
 
 
 @pytest.mark.parametrize("n", [3, FEW + 2])
@@ -232,19 +232,19 @@ def test_rounding_in_the_residual_is_no_failure(scale, n):
     for seed in range(300):
         rng = np.random.default_rng(seed)
         offset, start = 10 ** rng.uniform(0, 2, size=n), root + 10 ** rng.uniform(-13, -1) * rng.normal(size=n)
-        found, converged, inverse = follow(offset, start / scale, inverse)
+        result, converged, inverse = follow(offset, start / scale, inverse)
         assert converged
-        np.testing.assert_allclose(scale * found, root, atol=1e-12)
+        np.testing.assert_allclose(scale * result, root, atol=1e-12)
 
 
 @pytest.mark.parametrize("cheap", [True, False])
 def test_small_cheap_equations_keep_nothing(cheap):
     residual, root = problem(FEW, 4)
-    found, converged, inverse = Newton().follow(residual, root + 0.1, no_inverse(FEW, cheap=cheap))
+    result, converged, inverse = Newton().follow(residual, root + 0.1, no_inverse(FEW, cheap=cheap))
     assert converged
     assert (inverse.size == 0) is cheap
     assert no_inverse(FEW + 1, cheap=True).size > 0
-    np.testing.assert_allclose(found, root, atol=1e-14)
+    np.testing.assert_allclose(result, root, atol=1e-14)
 
 
 def test_bad_options_are_refused():

@@ -173,9 +173,9 @@ def test_against_the_nonlinear_motion(motion):
     middle = reference_trajectory(system, times, xi, g)[0][-1]
     eta = [np.asarray(group.log(group.compose(group.inverse(middle), end[0]))) for end in ends]
     turn = np.asarray(group.Ad(group.exp(times[-1] * line.sigma)))
-    found = np.concatenate([turn @ (eta[0] - eta[1]), turn @ (ends[0][1] - ends[1][1])]) / (2 * step)
+    result = np.concatenate([turn @ (eta[0] - eta[1]), turn @ (ends[0][1] - ends[1][1])]) / (2 * step)
     wanted = scipy.linalg.expm(times[-1] * line.full) @ start
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-7 * (1 + np.abs(wanted).max()))
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-7 * (1 + np.abs(wanted).max()))
     # and the states alone
     np.testing.assert_allclose(line.full @ line.modes, line.modes * line.eigenvalues, rtol=0, atol=1e-12)
 

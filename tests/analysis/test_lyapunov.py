@@ -11,19 +11,19 @@ from geonh.groups import Translations
 
 def test_a_saddle_and_a_centre():
     system = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: -0.5 * x[0] ** 2 + 2 * x[1] ** 2)
-    found = lyapunov_exponents(system, [0.0, 0.0], [0.0, 0.3], dt=0.02, n_steps=10_000)
-    np.testing.assert_allclose(found.exponents[[0, 3]], [1.0, -1.0], atol=2e-3)
-    assert np.abs(found.exponents[1:3]).max() < 0.02
-    assert abs(found.exponents.sum()) < 1e-6
+    result = lyapunov_exponents(system, [0.0, 0.0], [0.0, 0.3], dt=0.02, n_steps=10_000)
+    np.testing.assert_allclose(result.exponents[[0, 3]], [1.0, -1.0], atol=2e-3)
+    assert np.abs(result.exponents[1:3]).max() < 0.02
+    assert abs(result.exponents.sum()) < 1e-6
 
 
 def test_the_sleigh_settles():
     sleigh = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
-    found = lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.05, n_steps=4000, method=gn.Gauss(2))
-    assert found.exponents.shape == (5,)
-    assert abs(found.exponents.sum() + 0.2 / 1.04) < 1e-10  # the divergence of its equations
-    assert abs(found.exponents[-1] + 0.2 / 1.04) < 0.02
-    assert "after 200 s" in str(found)
+    result = lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.05, n_steps=4000, method=gn.Gauss(2))
+    assert result.exponents.shape == (5,)
+    assert abs(result.exponents.sum() + 0.2 / 1.04) < 1e-10  # the divergence of its equations
+    assert abs(result.exponents[-1] + 0.2 / 1.04) < 0.02
+    assert "after 200 s" in str(result)
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_finite_time_exponents_are_those_of_the_variational_equation():
     start = np.array([0.0, 0.1, 0.49, 0.0])
     system = gn.System(Translations(2), metric=np.eye(2), potential=potential)
     T = 60.0
-    found = lyapunov_exponents(system, start[:2], start[2:], dt=0.005, n_steps=12_000, method=gn.RKMK(6), count=1)
+    result = lyapunov_exponents(system, start[:2], start[2:], dt=0.005, n_steps=12_000, method=gn.RKMK(6), count=1)
 
     def variational(t, y):
         (x, z, u, v), d = y[:4], y[4:]
@@ -44,7 +44,7 @@ def test_finite_time_exponents_are_those_of_the_variational_equation():
     y = np.concatenate([start, [1.0, 0.0, 0.0, 0.0]])
     end = solve_ivp(variational, (0, T), y, method="DOP853", rtol=1e-13, atol=1e-14).y[4:, -1]
     assert np.linalg.norm(end) > 1.2
-    assert abs(found.exponents[0] - np.log(np.linalg.norm(end)) / T) < 1e-7
+    assert abs(result.exponents[0] - np.log(np.linalg.norm(end)) / T) < 1e-7
 
 
 def test_bad_input_is_named():

@@ -21,9 +21,9 @@ def test_the_sleigh_contracts_as_it_runs():
 @pytest.mark.slow
 def test_suslov_contracts_as_its_step_does():
     system = gn.systems.suslov()
-    found = invariant_measure(system)
-    assert not found.exists
-    assert found.divergence > 0.1
+    result = invariant_measure(system)
+    assert not result.exists
+    assert result.divergence > 0.1
     xi = np.asarray(system.project(None, [0.3, 1.0, 0.2]))
     rate = float(contraction_rate(system, gn.Gauss(2), xi0=xi, dt=1e-5))
     assert abs(divergence(system, None, xi) - rate) < 1e-4 * abs(rate)
@@ -49,10 +49,10 @@ def chaplygin_density(x, p):
 )
 def test_the_known_densities(system, density):
     # The kinetic volume itself is kept.
-    found = invariant_measure(system, {"log of the book's": density})
-    assert found.exists
-    assert found.divergence < 1e-13
-    assert abs(found.coefficients["log of the book's"]) < 1e-12
+    result = invariant_measure(system, {"log of the book's": density})
+    assert result.exists
+    assert result.divergence < 1e-13
+    assert abs(result.coefficients["log of the book's"]) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "power"), [("veselova", 0.5), ("chaplygin", -0.5)])
@@ -94,18 +94,18 @@ def test_a_density_is_found_where_the_volume_shrinks():
         Translations(1), metric=[1.0], forces=lambda t, x, xi, u: -(3 * x**2 + jnp.cos(x)) * xi * xi, name="drag"
     )
     candidates = {"x³": lambda x: x[0] ** 3, "sin x": lambda x: jnp.sin(x[0]), "x²": lambda x: x[0] ** 2}
-    found = invariant_measure(system, candidates)
-    assert found.exists
-    np.testing.assert_allclose(list(found.coefficients.values()), [2.0, 2.0, 0.0], atol=1e-10)
+    result = invariant_measure(system, candidates)
+    assert result.exists
+    np.testing.assert_allclose(list(result.coefficients.values()), [2.0, 2.0, 0.0], atol=1e-10)
     assert not invariant_measure(system, {"x²": candidates["x²"]}).exists
     assert "no invariant density" in str(invariant_measure(system))
 
 
 def test_a_metric_that_varies_keeps_liouville():
     system = gn.System(SO3(), metric=lambda R: jnp.array([1.0, 2.0, 3.0]) + R[2, 2] ** 2, potential=lambda R: R[2, 0])
-    found = invariant_measure(system)
-    assert found.exists
-    assert found.divergence < 1e-12
+    result = invariant_measure(system)
+    assert result.exists
+    assert result.divergence < 1e-12
 
 
 def test_the_density_of_a_particle_whose_metric_varies():
@@ -120,11 +120,11 @@ def test_the_density_of_a_particle_whose_metric_varies():
         "atan": lambda x: jnp.arctan((2 * x[1] ** 2 + 1) / 3**0.5),
         "Haar": lambda x: jnp.log(1 + x[1] ** 2),
     }
-    found = invariant_measure(particle, candidates)
-    assert found.exists
-    assert found.divergence > 0.1
+    result = invariant_measure(particle, candidates)
+    assert result.exists
+    assert result.divergence > 0.1
     # In (x, y, z, ẋ, ẏ) the density is exp of minus that; the kinetic volume has there the density √w √(1 + wy²).
-    np.testing.assert_allclose(list(found.coefficients.values()), [0.25, -(3**-0.5) / 2, -0.5], atol=1e-10)
+    np.testing.assert_allclose(list(result.coefficients.values()), [0.25, -(3**-0.5) / 2, -0.5], atol=1e-10)
 
 
 def test_bad_input_is_named():

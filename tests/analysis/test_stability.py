@@ -17,22 +17,22 @@ def straight(speed, a):
 def test_the_sleigh_over_speed_and_offset():
     """Its one eigenvalue is −mau/(I + ma²)."""
     speeds, offsets = np.array([-1.0, -0.5, 0.5, 2.0]), np.array([-0.3, 0.2, 0.5])
-    found = stability_map(SLEIGH, speeds, offsets, straight, parameters=(None, "a"))
+    result = stability_map(SLEIGH, speeds, offsets, straight, parameters=(None, "a"))
     exact = -offsets * speeds[:, None] / (1 + offsets**2)
-    np.testing.assert_allclose(found.growth, exact, rtol=1e-12)
-    np.testing.assert_array_equal(found.stable(), exact <= 0)
-    assert not found.frequency.any()
+    np.testing.assert_allclose(result.growth, exact, rtol=1e-12)
+    np.testing.assert_array_equal(result.stable(), exact <= 0)
+    assert not result.frequency.any()
     row = root_locus(SLEIGH, speeds, lambda u: (None, [0.0, u, 0.0]))
-    np.testing.assert_allclose(found.growth[:, 1], row.growth, rtol=1e-13)
+    np.testing.assert_allclose(result.growth[:, 1], row.growth, rtol=1e-13)
 
 
 def test_the_sleeping_top_over_spin_and_weight():
     """Stable where (Cω₃)² > 4A·mgl, and there it does not grow but swing."""
     spins, weights = np.linspace(1.1, 6.1, 6), np.array([0.3, 1.0, 2.0])
-    found = stability_map(TOP, spins, weights, lambda s, w: (None, [0.0, 0.0, s]), parameters=(None, "mgl"))
-    np.testing.assert_array_equal(found.stable(1e-6), (0.5 * spins[:, None]) ** 2 > 4 * weights)
-    assert found.frequency[found.stable(1e-6)].min() > 0
-    figure = found.plot(("spin, rad/s", "weight times arm, N m"))
+    result = stability_map(TOP, spins, weights, lambda s, w: (None, [0.0, 0.0, s]), parameters=(None, "mgl"))
+    np.testing.assert_array_equal(result.stable(1e-6), (0.5 * spins[:, None]) ** 2 > 4 * weights)
+    assert result.frequency[result.stable(1e-6)].min() > 0
+    figure = result.plot(("spin, rad/s", "weight times arm, N m"))
     assert figure.axes[0].get_xlabel() == "spin, rad/s"
 
 

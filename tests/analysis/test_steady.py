@@ -18,10 +18,10 @@ def test_equilibrium_of_a_pendulum():
         parameters={"k": 30.0},
         name="pendulum",
     )
-    found = steady_motion(system, [0.3], [0.2], controls=[12.0])
-    np.testing.assert_allclose(found.g, [np.arcsin(0.4)], rtol=1e-12)
-    np.testing.assert_allclose(found.xi, 0.0, rtol=0, atol=1e-12)
-    assert found.iterations < 10
+    result = steady_motion(system, [0.3], [0.2], controls=[12.0])
+    np.testing.assert_allclose(result.g, [np.arcsin(0.4)], rtol=1e-12)
+    np.testing.assert_allclose(result.xi, 0.0, rtol=0, atol=1e-12)
+    assert result.iterations < 10
     with pytest.raises(RuntimeError, match=r"no steady motion of pendulum found near the guess: phi_dot still changes"):
         steady_motion(system, [0.3], [0.0], controls=[40.0])
     with pytest.raises(RuntimeError, match="more coordinates may have to be free"):
@@ -32,9 +32,9 @@ def test_equilibrium_of_a_pendulum():
 
 def test_sleigh_goes_straight():
     sleigh = gn.systems.chaplygin_sleigh()
-    found = steady_motion(sleigh, None, [0.2, 1.0, 0.1], free=["omega", "vy"])
-    np.testing.assert_allclose(found.xi, [0.0, 1.0, 0.0], rtol=0, atol=1e-14)
-    assert linearise(sleigh, found.g, found.xi).family == (1,)
+    result = steady_motion(sleigh, None, [0.2, 1.0, 0.1], free=["omega", "vy"])
+    np.testing.assert_allclose(result.xi, [0.0, 1.0, 0.0], rtol=0, atol=1e-14)
+    assert linearise(sleigh, result.g, result.xi).family == (1,)
 
 
 def test_regular_precession_of_the_top():
@@ -43,13 +43,13 @@ def test_regular_precession_of_the_top():
     top = gn.systems.heavy_top(J=(A, A, C), mgl=mgl)
     c, s = np.cos(nutation), np.sin(nutation)
     R = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
-    found = steady_motion(top, R, 0.3 * R[2] + [0.0, 0.0, 5.0], free=["omega1", "omega2", "omega3"])
+    result = steady_motion(top, R, 0.3 * R[2] + [0.0, 0.0, 5.0], free=["omega1", "omega2", "omega3"])
     up = R[2]
-    rate = found.xi[1] / up[1]
-    np.testing.assert_allclose(found.xi[0], 0.0, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(A * c * rate**2 - C * found.xi[2] * rate + mgl, 0.0, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(found.xi - found.sigma, rate * up, rtol=0, atol=1e-9)
-    line = linearise(top, found.g, found.xi)
+    rate = result.xi[1] / up[1]
+    np.testing.assert_allclose(result.xi[0], 0.0, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(A * c * rate**2 - C * result.xi[2] * rate + mgl, 0.0, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.xi - result.sigma, rate * up, rtol=0, atol=1e-9)
+    line = linearise(top, result.g, result.xi)
     assert line.family == (2,)
     nodding = np.abs(line.eigenvalues.imag).max() ** 2  # Whittaker, Analytical dynamics, §73, with p = Cω₃
     wanted = (mgl**2 - 2 * A * c * mgl * rate**2 + A**2 * rate**4) / (A * rate) ** 2
@@ -61,9 +61,9 @@ def test_ball_on_a_turning_table():
     """An affine constraint: about any of its circles' centres the ball turns at 2Ω/7, I = 2mr²/5."""
     system = gn.systems.rolling_ball(table_rate=1.5)
     start = gn.systems.catalogue["rolling-ball"].start(system)
-    found = steady_motion(system, start.g0, start.xi0)
-    np.testing.assert_allclose(found.xi[:2], 0.0, rtol=0, atol=1e-14)
-    line = linearise(system, found.g, found.xi)
+    result = steady_motion(system, start.g0, start.xi0)
+    np.testing.assert_allclose(result.xi[:2], 0.0, rtol=0, atol=1e-14)
+    line = linearise(system, result.g, result.xi)
     assert line.states == ("x", "y")
     np.testing.assert_allclose(line.eigenvalues, [3j / 7, -3j / 7], rtol=0, atol=1e-14)
 
@@ -72,13 +72,13 @@ def test_disc_finds_its_circle():
     system = disc(0.3048, 0.05, 9.81)
     g = standing(system, 0.1)
     guess = rolling(system, g, np.array([0.1, 10.0, 0.0]) - 1.0 * g[2, :3])
-    found = steady_motion(system, g, guess, conditions=gap)
-    assert found.residual < 1e-10
-    np.testing.assert_allclose(gap(found.g, found.xi, {"r": 0.05}), 0.0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(system.constraint_residual(found.g, found.xi), 0.0, rtol=0, atol=1e-11)
-    line = linearise(system, found.g, found.xi)
+    result = steady_motion(system, g, guess, conditions=gap)
+    assert result.residual < 1e-10
+    np.testing.assert_allclose(gap(result.g, result.xi, {"r": 0.05}), 0.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(system.constraint_residual(result.g, result.xi), 0.0, rtol=0, atol=1e-11)
+    line = linearise(system, result.g, result.xi)
     assert line.states == ("eta_omega1", "omega1")
-    np.testing.assert_allclose(line.sigma, found.sigma, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(line.sigma, result.sigma, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [15, 16])
@@ -87,10 +87,10 @@ def test_the_upright_disc_becomes_stable_by_a_collision_at_zero(n):
     locus = root_locus(coin, np.linspace(0.3, 1.0, n), lambda spin: gn.rolling.start(coin, omega=[0.0, spin, 0.0]))
     assert locus.growth[0] > 0.1
     assert abs(locus.growth[-1]) < 1e-9
-    (found,) = locus.crossings()
-    assert found.kind == "collision"
-    np.testing.assert_allclose(found.value, np.sqrt(1 / 3), rtol=0, atol=1e-12)
-    assert found.eigenvalue == 0
+    (result,) = locus.crossings()
+    assert result.kind == "collision"
+    np.testing.assert_allclose(result.value, np.sqrt(1 / 3), rtol=0, atol=1e-12)
+    assert result.eigenvalue == 0
 
 
 def test_signs_that_return_after_two_collisions_are_no_crossings():
@@ -114,10 +114,10 @@ def test_spin_of_the_sleeping_top_over_its_parameter():
     wanted = np.sqrt(np.maximum(locus.values - 1.25**2, 0.0))
     np.testing.assert_allclose(locus.growth, wanted, rtol=0, atol=1e-12)
     for values in ([0.5, 1.0, 1.4, 1.7, 2.5], [0.5, 1.25**2, 2.5], [2.5, 1.0]):
-        (found,) = root_locus(top, values, (np.eye(3), [0.0, 0.0, 5.0]), parameter="mgl").crossings()
-        assert found.kind == "collision"
-        np.testing.assert_allclose(found.value, 1.25**2, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(found.eigenvalue, 3.75j, rtol=0, atol=1e-7)
+        (result,) = root_locus(top, values, (np.eye(3), [0.0, 0.0, 5.0]), parameter="mgl").crossings()
+        assert result.kind == "collision"
+        np.testing.assert_allclose(result.value, 1.25**2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(result.eigenvalue, 3.75j, rtol=0, atol=1e-7)
     over_spin = root_locus(top, [3.0, 5.0], lambda spin: (np.eye(3), [0.0, 0.0, spin]))
     np.testing.assert_allclose(over_spin.growth, [np.sqrt(1 - 0.75**2), 0.0], rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"at value = 2: this is no steady motion"):

@@ -37,8 +37,8 @@ def test_unobservable_subspace():
     F = np.zeros((4, 4))
     F[0, 1] = F[2, 3] = 1.0
     seen = np.array([[1.0, 0.0, 0.0, 0.0]])  # z₁ is moved by z₂, so z₂ shows; z₃ and z₄ never do
-    found = invariant_kernel(seen, F, 1.0)
-    np.testing.assert_allclose(found @ found.T, np.diag([0.0, 0.0, 1.0, 1.0]), rtol=0, atol=1e-14)
+    result = invariant_kernel(seen, F, 1.0)
+    np.testing.assert_allclose(result @ result.T, np.diag([0.0, 0.0, 1.0, 1.0]), rtol=0, atol=1e-14)
     assert invariant_kernel(np.eye(4), F, 1.0).shape == (4, 0)
 
 

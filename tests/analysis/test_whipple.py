@@ -61,8 +61,8 @@ def test_matrices(lines):
     K0 = -MASS @ lines[0].A[2:, :2] / 9.81
     K2 = -MASS @ (lines[10].A[2:, :2] - lines[0].A[2:, :2]) / 100
     C1 = -MASS @ lines[10].A[2:, 2:] / 10
-    for found, wanted in ((K0, STIFFNESS), (K2, SPEED_STIFFNESS), (C1, DAMPING)):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-11)
+    for result, wanted in ((K0, STIFFNESS), (K2, SPEED_STIFFNESS), (C1, DAMPING)):
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-11)
 
 
 def test_modes_are_perturbations_of_everything(lines):

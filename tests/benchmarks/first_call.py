@@ -48,7 +48,7 @@ def main(name, method, *steps):
     called = time.perf_counter()
     first.energy, first.constraint_residual  # noqa: B018  (computed when asked for)
     seen = time.perf_counter()
-    found = {
+    result = {
         "import": IMPORTED - BEGIN,
         "system": ready - IMPORTED,
         "first": called - ready,
@@ -59,8 +59,8 @@ def main(name, method, *steps):
         while time.perf_counter() - begin < LONG:
             solve(n)
         rounds = [(seconds(solve, n), seconds(solve, 50)) for _ in range(5)]
-        found["step"] = (min(long for long, _ in rounds) - min(short for _, short in rounds)) / (n - 50) * 1e9
-    print(json.dumps(found))
+        result["step"] = (min(long for long, _ in rounds) - min(short for _, short in rounds)) / (n - 50) * 1e9
+    print(json.dumps(result))
 
 
 warnings.simplefilter("ignore")

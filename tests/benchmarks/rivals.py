@@ -145,11 +145,11 @@ def bicycle(y: Any, p: Any, of: Any = math) -> list:
 def constrained(M: list, force: list, rows: list, right: list) -> list:
     """Accelerations of Ma = force + rowsᵀλ, rows a = right; of M the upper triangle."""
     m = len(rows)
-    found = solved(M, [[*(row[i] for row in rows), force[i]] for i in range(len(M))])
-    schur = [[sum_of(rows[i][k] * found[k][j] for k in range(len(M))) for j in range(m)] for i in range(m)]
-    short = [[right[i] - sum_of(rows[i][k] * found[k][m] for k in range(len(M)))] for i in range(m)]
+    result = solved(M, [[*(row[i] for row in rows), force[i]] for i in range(len(M))])
+    schur = [[sum_of(rows[i][k] * result[k][j] for k in range(len(M))) for j in range(m)] for i in range(m)]
+    short = [[right[i] - sum_of(rows[i][k] * result[k][m] for k in range(len(M)))] for i in range(m)]
     lam = solved(schur, short)
-    return [found[k][m] + sum_of(found[k][j] * lam[j][0] for j in range(m)) for k in range(len(M))]
+    return [result[k][m] + sum_of(result[k][j] * lam[j][0] for j in range(m)) for k in range(len(M))]
 
 
 def solved(A: list, B: list) -> list:
@@ -270,7 +270,7 @@ def scipy_member(task: tuple) -> Any:
 
     field, y, p, end, tolerance = task
     y, p = y.tolist(), p.tolist()
-    found = solve_ivp(
+    result = solve_ivp(
         lambda t, y: field(y.tolist(), p), (0.0, end), y, "DOP853", rtol=tolerance, atol=tolerance, t_eval=[end]
     )
-    return found.y[:, -1]
+    return result.y[:, -1]

@@ -137,8 +137,8 @@ def table(rows):
         "| accurate runs at 8h, 16h, 32h | more accurate at equal cost |",
         "|---|---|---|---|---|",
     ]
-    for name, found in rows.items():
-        costs, ratios, well = (np.array(column) for column in zip(*found, strict=True))
+    for name, result in rows.items():
+        costs, ratios, well = (np.array(column) for column in zip(*result, strict=True))
         taken = np.isfinite(ratios).all(axis=1) & np.isfinite(costs)
         better = np.sum(ratios[taken, 1] * costs[taken] ** 2 < 1)
         logs = ", ".join(f"{np.median(np.log10(ratios[taken, k])):.1f}" for k in range(3))

@@ -207,10 +207,10 @@ def step_times(of: Case, methods: dict[str, Any], n: int, **others: Any) -> dict
     }
     for solve in solves.values():
         solve()
-    found = in_turns(**solves, **others)
+    result = in_turns(**solves, **others)
     for m in methods:
-        found[m] = (found[f"{m} {n}"] - found[f"{m} {SHORT}"]) / (n - SHORT) * 1e9
-    return found
+        result[m] = (result[f"{m} {n}"] - result[f"{m} {SHORT}"]) / (n - SHORT) * 1e9
+    return result
 
 
 def least(of: Case, n: int, save_every: int) -> float:
@@ -295,7 +295,7 @@ def first_calls(every: bool = False) -> Iterator[Row]:
     """First calls after import on small systems, each in a process of its own: fresh, then from the disk cache."""
     systems = [name for name, entry in catalogue.items() if entry.system().group.dim <= LIMIT] if every else SYSTEMS
     methods = [name for name in gn.methods if name not in ("baumgarte", "feedback")] if every else METHODS
-    found: dict[tuple[str, str], dict] = {}
+    result: dict[tuple[str, str], dict] = {}
     for name in systems:
         for method in methods:
             with tempfile.TemporaryDirectory() as cache:
@@ -305,10 +305,10 @@ def first_calls(every: bool = False) -> Iterator[Row]:
                 if not every or "more than" in str(fresh):
                     yield Row(f"first call: {method} on {name}", str(fresh))
                 continue
-            found[name, method] = {**fresh, "again": again["first"]}
+            result[name, method] = {**fresh, "again": again["first"]}
     for goal, chosen in ((0.5, lambda m: m not in LARGE), (1.5, lambda m: m in LARGE)):
         for name in systems:
-            mine = {method: out for (s, method), out in found.items() if s == name and chosen(method)}
+            mine = {method: out for (s, method), out in result.items() if s == name and chosen(method)}
             if not mine:
                 continue
             worst = max(mine, key=lambda method: mine[method]["first"])
@@ -438,7 +438,7 @@ def ensembles() -> Iterator[Row]:
             """The mean of repeats, most of which the programs do at the same time."""
             arguments = (program(name, 8), of.dt, of.parameters, starts, MEMBER_STEPS, 100)
             with ThreadPoolExecutor(programs) as pool:
-                return max(found[1] for found in pool.map(lambda _: in_c(*arguments), range(programs)))
+                return max(result[1] for result in pool.map(lambda _: in_c(*arguments), range(programs)))
 
         times = in_turns(
             four=functools.partial(c, 4),
@@ -534,16 +534,16 @@ def renew_page(rows: list[Row]) -> None:
     head = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
     made = ", ".join(f"{name} {version(name)}" for name in ("jax", "llvmlite"))
     made = f"{date.today()}, {os.cpu_count()} cores of {cpu()}; geonh {gn.__version__}, {made}."
-    told = f"{made} A star marks a missed goal."
+    warned = f"{made} A star marks a missed goal."
     lines = ["| what | measured | goal |", "|---|---|---|"]
     lines += [f"| {row.what.strip()} | {row.measured.strip()} | {row.aim} |" for row in rows]
-    PAGE.write_text("\n".join([head + HEADING, "", told, "", *lines, ""]), encoding="utf-8")
+    PAGE.write_text("\n".join([head + HEADING, "", warned, "", *lines, ""]), encoding="utf-8")
 
 
 def cpu() -> str:
     facts = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.*)", facts.read_text()) if facts.exists() else None
-    return found[1] if found else platform.machine()
+    result = re.search(r"model name\s*: (.*)", facts.read_text()) if facts.exists() else None
+    return result[1] if result else platform.machine()
 
 
 @pytest.mark.benchmark

@@ -175,12 +175,12 @@ def by_diffrax(rival, span, n_steps):
     field, first, seen = rival
 
     def end(theta, speeds):
-        found = diffrax.diffeqsolve(
+        result = diffrax.diffeqsolve(
             *(diffrax.ODETerm(field), diffrax.Tsit5(), 0.0, span, span / n_steps, first(theta, speeds), theta),
             stepsize_controller=diffrax.ConstantStepSize(),
             max_steps=n_steps + 1,
         )
-        return seen(found.ys)
+        return seen(result.ys)
 
     return end
 

@@ -213,6 +213,6 @@ if __name__ == "__main__":
         kind, n, method = sys.argv[-3:]
         print(*measured(kind, int(n), method))
     else:
-        found = table(*(int(word) for word in sys.argv[1:] if word.isdigit()))
+        result = table(*(int(word) for word in sys.argv[1:] if word.isdigit()))
         if "--page" in sys.argv:
-            renew_page(found)
+            renew_page(result)

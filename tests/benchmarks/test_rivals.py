@@ -159,11 +159,11 @@ def program() -> Any:
     ]
     subprocess.run(command, check=True)
     library = ctypes.CDLL(f"{made}.so")
-    found = {f"run_{name}": getattr(library, f"run_{name}") for name in PROBLEMS}
-    for function in found.values():
+    result = {f"run_{name}": getattr(library, f"run_{name}") for name in PROBLEMS}
+    for function in result.values():
         function.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p]
         function.restype = None
-    return found
+    return result
 
 
 def with_numba(problem: Problem) -> Callable:
@@ -235,9 +235,9 @@ def with_scipy(problem: Problem, pool: Any) -> Callable:
 def tuned(run: Callable, reference: np.ndarray, ladder: list) -> tuple[float, float]:
     """The first of a ladder with which every probed member is as near to the reference as it shall be."""
     for setting in ladder:
-        found = run(PROBED, setting)
-        k = min(found.shape[1], reference.shape[1])
-        error = np.abs(found[:, :k] - reference[:, :k]).max()
+        result = run(PROBED, setting)
+        k = min(result.shape[1], reference.shape[1])
+        error = np.abs(result[:, :k] - reference[:, :k]).max()
         if error <= ACCURACY:
             return setting, error
     raise AssertionError(f"{error:.1e} at the end of the ladder")
@@ -245,9 +245,9 @@ def tuned(run: Callable, reference: np.ndarray, ladder: list) -> tuple[float, fl
 
 def compare(problem: Problem) -> None:
     reference = with_c(problem)(PROBED, 20_000)
-    found = with_geonh(problem, "rkmk6")(PROBED, 1000)  # one system
-    np.testing.assert_allclose(found, reference[:, : found.shape[1]], rtol=0, atol=1e-8)
-    reference = found  # what all have: places
+    result = with_geonh(problem, "rkmk6")(PROBED, 1000)  # one system
+    np.testing.assert_allclose(result, reference[:, : result.shape[1]], rtol=0, atol=1e-8)
+    reference = result  # what all have: places
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         runs = {f"geonh, {method}": (with_geonh(problem, method), LADDER) for method in problem.methods} | {
             "C, RK4, 8 lanes, OpenMP": (with_c(problem), LADDER),

@@ -71,7 +71,7 @@ def work_for(rows, accuracy=ACCURACY):
 
 
 def table():
-    found = {}
+    result = {}
     warnings.simplefilter("ignore")
     for name in SYSTEMS:
         words = "   µs a step     error    energy  constraint  ms to 1e-6"
@@ -81,23 +81,23 @@ def table():
             if rows is None:
                 print(f"{method:22s} does not apply", flush=True)
                 continue
-            found[name, method] = rows
+            result[name, method] = rows
             work, error, energy, constraint = rows[2]
             print(
                 f"{method:22s} {1e3 * work:10.2f} {error:9.1e} {energy:9.1e} {constraint:11.1e} "
                 f"{1e3 * work_for(rows):11.2f}",
                 flush=True,
             )
-    return found
+    return result
 
 
-def draw(found, path):
+def draw(result, path):
     """Each method a line; its colour is its order, and dashed lines are explicit methods."""
     import matplotlib.pyplot as plt
 
     colours = {1: "#999999", 2: "#0072B2", 4: "#009E73", 5: "#CC79A7", 6: "#E69F00"}
     figure, axes = plt.subplots(len(SYSTEMS), 3, figsize=(12, 14), layout="constrained", sharex=True)
-    for (name, method), rows in found.items():
+    for (name, method), rows in result.items():
         promised = gn.methods[method].make().guarantees
         style = {"color": colours[promised.order], "ls": "-" if promised.implicit else "--", "lw": 1, "marker": "."}
         for k, ax in enumerate(axes[SYSTEMS.index(name)]):
@@ -117,8 +117,8 @@ def draw(found, path):
 
 @pytest.mark.benchmark
 def test_work_and_precision():
-    found = table()
-    for (name, method), rows in found.items():
+    result = table()
+    for (name, method), rows in result.items():
         promised = gn.methods[method].make().guarantees
         if promised.constraint == "nodes":
             assert np.nanmax(rows[:, 3]) < 1e-10, (name, method)

@@ -43,36 +43,36 @@ def noisy(seed, sigma=0.01):
 
 def test_parameters_and_errors_are_those_of_an_independent_fit():
     data = noisy(1)
-    found = estimate(family(0.2, 1.0), ["a", "I"], data, AT, place, xi0=START, dt=0.02)
+    result = estimate(family(0.2, 1.0), ["a", "I"], data, AT, place, xi0=START, dt=0.02)
 
     def rest(theta):
         run = gn.solve(family(*theta), xi0=START, dt=0.02, n_steps=400)
         return np.ravel(run.g[AT, 1:] - data)
 
     fit = least_squares(rest, [0.2, 1.0], jac="3-point", xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    np.testing.assert_allclose(list(found.values.values()), fit.x, rtol=1e-9)
+    np.testing.assert_allclose(list(result.values.values()), fit.x, rtol=1e-9)
     sigma = np.sqrt(fit.fun @ fit.fun / (fit.fun.size - 2))
-    assert abs(found.sigma / sigma - 1) < 1e-9
+    assert abs(result.sigma / sigma - 1) < 1e-9
     covariance = sigma**2 * np.linalg.inv(fit.jac.T @ fit.jac)
-    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-4)
+    np.testing.assert_allclose(result.covariance, covariance, rtol=1e-4)
     for name, true in (("a", 0.3), ("I", 1.2)):
-        assert abs(found.values[name] - true) < 4 * found.errors[name]
-    assert float(found.system.parameters["a"]) == found.values["a"]
-    assert "±" in str(found)
+        assert abs(result.values[name] - true) < 4 * result.errors[name]
+    assert float(result.system.parameters["a"]) == result.values["a"]
+    assert "±" in str(result)
 
 
 def test_without_noise_they_are_exact():
-    found = estimate(family(0.2, 1.0), ["a", "I"], TRUE, AT, place, xi0=START, dt=0.02, sigma=0.01)
-    np.testing.assert_allclose(list(found.values.values()), [0.3, 1.2], rtol=1e-9)
-    assert np.abs(found.residuals).max() < 1e-10
+    result = estimate(family(0.2, 1.0), ["a", "I"], TRUE, AT, place, xi0=START, dt=0.02, sigma=0.01)
+    np.testing.assert_allclose(list(result.values.values()), [0.3, 1.2], rtol=1e-9)
+    assert np.abs(result.residuals).max() < 1e-10
 
 
 @pytest.mark.slow
 def test_the_error_bars_are_the_scatter_of_experiments():
     pulls = []
     for seed in range(60):
-        found = estimate(family(0.3, 1.2), ["a", "I"], noisy(seed), AT, place, xi0=START, dt=0.02)
-        pulls.append([(found.values[name] - true) / found.errors[name] for name, true in (("a", 0.3), ("I", 1.2))])
+        result = estimate(family(0.3, 1.2), ["a", "I"], noisy(seed), AT, place, xi0=START, dt=0.02)
+        pulls.append([(result.values[name] - true) / result.errors[name] for name, true in (("a", 0.3), ("I", 1.2))])
     pulls = np.array(pulls)
     assert np.all(np.abs(pulls.mean(axis=0)) < 4 / np.sqrt(60))
     assert np.all(np.abs(pulls.std(axis=0) - 1) < 4 / np.sqrt(120))
@@ -91,12 +91,12 @@ def test_a_fall_from_an_unknown_start_is_a_parabola_through_the_points():
     at = np.arange(0, 101, 5)
     t = 0.01 * at
     data = (1.0 + 2.0 * t - 9.81 * t**2 / 2 + 0.01 * np.random.default_rng(7).normal(size=t.size))[:, None]
-    found = estimate(body, "g", data, at, height, g0=[0.0], xi0=[0.0], dt=0.01, free_start=True)
+    result = estimate(body, "g", data, at, height, g0=[0.0], xi0=[0.0], dt=0.01, free_start=True)
     (a, b, c), covariance = np.polyfit(t, data[:, 0], 2, cov="unscaled")
     sigma = np.sqrt(np.sum((data[:, 0] - np.polyval([a, b, c], t)) ** 2) / (t.size - 3))
-    assert abs(found.values["g"] + 2 * a) < 1e-9
-    np.testing.assert_allclose([found.g[0], found.xi[0]], [c, b], atol=1e-9)
-    assert abs(found.errors["g"] / (2 * sigma * np.sqrt(covariance[0, 0])) - 1) < 1e-8
+    assert abs(result.values["g"] + 2 * a) < 1e-9
+    np.testing.assert_allclose([result.g[0], result.xi[0]], [c, b], atol=1e-9)
+    assert abs(result.errors["g"] / (2 * sigma * np.sqrt(covariance[0, 0])) - 1) < 1e-8
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ BLADE_AT = np.arange(0, 201, 10)
 def test_parameters_of_forms_do_not_depend_on_their_guess(guess, free_start):
     """Without noise they are exact: the start is projected anew for each trial, not from the trial before."""
     data = BLADE_RUN.g[BLADE_AT]
-    found = estimate(blade(guess), "angle", data, BLADE_AT, pose, xi0=BLADE_START, dt=0.02, free_start=free_start)
-    assert abs(found.values["angle"] - 0.4) < 1e-9
+    result = estimate(blade(guess), "angle", data, BLADE_AT, pose, xi0=BLADE_START, dt=0.02, free_start=free_start)
+    assert abs(result.values["angle"] - 0.4) < 1e-9
 
 
 @pytest.mark.parametrize(("fits", "least"), [(15, 12), pytest.param(60, 52, marks=pytest.mark.slow)])
@@ -165,8 +165,8 @@ def test_errors_of_parameters_of_forms_are_those_of_repeated_experiments(fits, l
     data, within = BLADE_RUN.g[BLADE_AT], 0
     for seed in range(fits):
         seen = data + 0.01 * np.random.default_rng(seed).normal(size=data.shape)
-        found = estimate(blade(0.5, 0.35), ["angle", "a"], seen, BLADE_AT, pose, xi0=BLADE_START, dt=0.02, sigma=0.01)
-        within += abs(found.values["angle"] - 0.4) < 2 * found.errors["angle"]
+        result = estimate(blade(0.5, 0.35), ["angle", "a"], seen, BLADE_AT, pose, xi0=BLADE_START, dt=0.02, sigma=0.01)
+        within += abs(result.values["angle"] - 0.4) < 2 * result.errors["angle"]
     assert within >= least
 
 
@@ -207,7 +207,7 @@ def test_a_fit_to_data_with_almost_no_noise_converges(noise):
     data = gn.solve(bent(0.8, 0.5), g0=g0, xi0=xi0, n_steps=200, **options).g[at][:, [0, 2]]
     data = data + noise * np.random.default_rng(1).normal(size=data.shape)
     for guess in ((1.0, 0.7), (0.5, 0.2), (1.3, 0.9), (0.6, 0.4)):
-        found = estimate(
+        result = estimate(
             bent(*guess), ["b", "c"], data, at, lambda g, xi: g[jnp.array([0, 2])], g0=g0, xi0=xi0, **options
         )
-        assert max(abs(found.values["b"] - 0.8), abs(found.values["c"] - 0.5)) < 10 * noise
+        assert max(abs(result.values["b"] - 0.8), abs(result.values["c"] - 0.5)) < 10 * noise

@@ -31,8 +31,8 @@ MASS = gn.System(Translations(1), metric=[2.0], base="point", forces=push, name=
 
 
 def test_the_sleigh_turns_at_least_cost():
-    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (10, 20, 40)]
-    for one in found:
+    result = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (10, 20, 40)]
+    for one in result:
         assert one.residual < 1e-12
         assert one.optimality < 1e-12
         assert one.iterations <= 8
@@ -40,19 +40,19 @@ def test_the_sleigh_turns_at_least_cost():
         run = one.trajectory()
         np.testing.assert_allclose(run.g, one.g, atol=1e-12)
         np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-12)
-    J = [one.cost for one in found]
+    J = [one.cost for one in result]
     assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.3  # of order 2
-    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=found[2])
+    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=result[2])
     assert again.iterations == 0
-    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=found[1])
+    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=result[1])
     assert abs(finer.cost - J[2]) < 1e-10
 
 
 @pytest.mark.slow
 def test_the_continuous_sleigh_arrives_there_in_the_limit():
-    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
+    result = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
     misses = []
-    for one in found:
+    for one in result:
 
         def linear(t, one=one):
             return jnp.stack([jnp.interp(t, one.t, one.u[:, i]) for i in range(2)])
@@ -63,20 +63,20 @@ def test_the_continuous_sleigh_arrives_there_in_the_limit():
 
 
 def test_parallel_parking_leaves_the_saddle():
-    found = optimal_control(SLEIGH, end=[0.0, 0.0, 1.0], n_controls=2, span=4.0, n_steps=40)
-    assert found.curvature > 0
-    assert abs(found.cost - 9.187497633) < 1e-6  # the symmetric way, a saddle, costs 12.76
-    np.testing.assert_allclose(found.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-11)
+    result = optimal_control(SLEIGH, end=[0.0, 0.0, 1.0], n_controls=2, span=4.0, n_steps=40)
+    assert result.curvature > 0
+    assert abs(result.cost - 9.187497633) < 1e-6  # the symmetric way, a saddle, costs 12.76
+    np.testing.assert_allclose(result.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-11)
 
 
 def test_a_mass_from_rest_to_rest():
     # ∫u² dt least: u = 6md(T − 2t)/T³, J = 12m²d²/T³
     errors = []
     for K in (10, 20, 40):
-        found = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=K)
-        errors.append(abs(found.cost - 12 * 4 * 1.5**2 / 8))
+        result = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=K)
+        errors.append(abs(result.cost - 12 * 4 * 1.5**2 / 8))
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
-    np.testing.assert_allclose(found.u[:, 0], 18 * (2 - 2 * found.t) / 8, atol=0.05)
+    np.testing.assert_allclose(result.u[:, 0], 18 * (2 - 2 * result.t) / 8, atol=0.05)
 
 
 def time_and_effort(t, g, u):
@@ -87,10 +87,10 @@ def test_the_span_is_found():
     # J(T) = T + 12m²d²/T³ is least at T⁴ = 36m²d²
     errors = []
     for K in (20, 40, 80):
-        found = optimal_control(
+        result = optimal_control(
             MASS, end=[0.5], n_controls=1, span=1.5, n_steps=K, free_span=True, cost=time_and_effort
         )
-        errors.append(abs(found.t[-1] - 36**0.25))
+        errors.append(abs(result.t[-1] - 36**0.25))
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
 
 
@@ -101,12 +101,12 @@ def test_bounds_are_kept(solver):
         pytest.importorskip("ipyopt")
     # The costate is linear in t, so u = clip(c(1 − 2t/T)), with c from the distance.
     T, d, bound = 2.0, 1.0, 2.3
-    found = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound), solver=solver)
-    assert np.abs(found.u).max() <= bound
-    assert np.sum(np.abs(found.u) > bound - 1e-9) >= 4
+    result = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound), solver=solver)
+    assert np.abs(result.u).max() <= bound
+    assert np.sum(np.abs(result.u) > bound - 1e-9) >= 4
     free = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80)
     assert np.abs(free.u).max() > bound
-    assert found.cost > free.cost
+    assert result.cost > free.cost
     t = np.linspace(0, T, 200_001)
 
     def control(c):
@@ -116,28 +116,28 @@ def test_bounds_are_kept(solver):
         return np.trapezoid(control(c) * (T - t), t) / 2.0 - d
 
     c = brentq(reached, 1.0, 100.0)
-    assert abs(found.cost - np.trapezoid(control(c) ** 2, t)) < 5e-3 * found.cost
-    np.testing.assert_allclose(found.u[:, 0], np.interp(found.t, t, control(c)), atol=0.05)
+    assert abs(result.cost - np.trapezoid(control(c) ** 2, t)) < 5e-3 * result.cost
+    np.testing.assert_allclose(result.u[:, 0], np.interp(result.t, t, control(c)), atol=0.05)
 
 
 @pytest.mark.slow
 def test_a_body_turns_about_a_principal_axis():
     body = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point", forces=push, name="body")
     end = np.asarray(SO3().exp(jnp.array([0.0, 1.2, 0.0])))
-    found = optimal_control(body, end=end, n_controls=3, span=2.0, n_steps=40)
-    assert abs(found.cost / (12 * 4 * 1.2**2 / 8) - 1) < 5e-3
-    assert np.abs(found.u[:, [0, 2]]).max() < 1e-10
+    result = optimal_control(body, end=end, n_controls=3, span=2.0, n_steps=40)
+    assert abs(result.cost / (12 * 4 * 1.2**2 / 8) - 1) < 5e-3
+    assert np.abs(result.u[:, [0, 2]]).max() < 1e-10
 
 
 @pytest.mark.slow
 def test_a_body_in_space_flies_to_a_pose():
     body = gn.System(SE3(), metric=[0.4, 0.5, 0.6, 1.0, 1.0, 1.0], base="point", forces=push, name="body")
     end = np.asarray(SE3().exp(jnp.array([0.5, 0.2, -0.3, 0.4, 0.5, 0.1])))
-    found = [optimal_control(body, end=end, n_controls=6, span=2.0, n_steps=K) for K in (10, 20, 40)]
-    for one in found:
+    result = [optimal_control(body, end=end, n_controls=6, span=2.0, n_steps=K) for K in (10, 20, 40)]
+    for one in result:
         np.testing.assert_allclose(one.trajectory().g, one.g, atol=1e-12)
         assert one.curvature > 0
-    J = [one.cost for one in found]
+    J = [one.cost for one in result]
     assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.2
 
 
@@ -170,12 +170,12 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
     wheels = ["left_dot", "right_dot"]
     costs = []
     for K in (20, 40, 80):
-        found = optimal_control(robot(), end=end, n_controls=2, span=3.0, n_steps=K, free=wheels)
-        run = found.trajectory()
+        result = optimal_control(robot(), end=end, n_controls=2, span=3.0, n_steps=K, free=wheels)
+        run = result.trajectory()
         np.testing.assert_allclose(run.g[0][-1], end[0], atol=1e-10)
-        np.testing.assert_allclose(run.g[1], found.g[1], atol=1e-10)  # with friction that depends on the velocity
+        np.testing.assert_allclose(run.g[1], result.g[1], atol=1e-10)  # with friction that depends on the velocity
         np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-10)
-        costs.append(found.cost)
+        costs.append(result.cost)
     assert abs((costs[0] - costs[1]) / (costs[1] - costs[2]) - 4) < 0.2
 
 
@@ -228,10 +228,10 @@ def test_what_cannot_be_driven_is_said():
 def test_ipopt_serves_without_bounds_too():
     pytest.importorskip("ipyopt")
     options = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 20}
-    found, newton = optimal_control(SLEIGH, **options, solver="ipopt"), optimal_control(SLEIGH, **options)
-    assert 0 < found.before < 40
-    assert found.iterations <= 2  # the solver leaves nothing but rounding
-    assert abs(found.cost - newton.cost) < 1e-10 * newton.cost
+    result, newton = optimal_control(SLEIGH, **options, solver="ipopt"), optimal_control(SLEIGH, **options)
+    assert 0 < result.before < 40
+    assert result.iterations <= 2  # the solver leaves nothing but rounding
+    assert abs(result.cost - newton.cost) < 1e-10 * newton.cost
 
 
 def test_without_ipopt_it_is_said(monkeypatch):

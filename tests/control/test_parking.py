@@ -79,14 +79,14 @@ ASIDE = (np.array([0.0, 0.0, 1.0]), np.zeros(1))
 
 
 def parked(length, end, n_steps, **options):
-    found = optimal_control(robot(length), end=end, n_controls=2, span=6.0, n_steps=n_steps, **options)
-    assert found.residual < 1e-11
-    assert found.curvature > 0
+    result = optimal_control(robot(length), end=end, n_controls=2, span=6.0, n_steps=n_steps, **options)
+    assert result.residual < 1e-11
+    assert result.curvature > 0
     if n_steps > 10:  # else a step is too long for Newton's method of a run
-        reached = found.trajectory()
+        reached = result.trajectory()
         np.testing.assert_allclose(reached.g[0][-1], end[0], atol=1e-9)
         np.testing.assert_allclose(reached.g[1][-1], end[1], atol=1e-9)
-    return found
+    return result
 
 
 def test_a_robot_with_a_trailer_parks_from_no_guess():
@@ -110,15 +110,15 @@ def test_it_parks_in_random_poses(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [12, 14, 16, 18])
 def test_it_parks_within_bounds(n_steps):
-    found = parked(0.8, ASIDE, n_steps, bounds=(-1.5, 1.5))
-    assert np.abs(found.u).max() <= 1.5
+    result = parked(0.8, ASIDE, n_steps, bounds=(-1.5, 1.5))
+    assert np.abs(result.u).max() <= 1.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [20, 40])
 def test_a_snakeboard_parks_from_a_straight_line(n_steps):
     board = gn.systems.controlled_snakeboard()
-    found = optimal_control(board, end=END, n_controls=2, span=SPAN, n_steps=n_steps, free=["psi_dot"])
-    assert found.curvature > 0
-    assert found.cost < 12.0
-    np.testing.assert_allclose(found.trajectory().g[0][-1], END[0], atol=1e-9)
+    result = optimal_control(board, end=END, n_controls=2, span=SPAN, n_steps=n_steps, free=["psi_dot"])
+    assert result.curvature > 0
+    assert result.cost < 12.0
+    np.testing.assert_allclose(result.trajectory().g[0][-1], END[0], atol=1e-9)

@@ -13,10 +13,10 @@ from geonh.groups import Translations
 @pytest.mark.parametrize("solver", ["slsqp", "trust-constr"])
 def test_a_mass_from_rest_to_rest(solver):
     """u = 6md(T − 2t)/T³ is linear: two knots have it, and the end is met by any of the controls' integrals."""
-    found = shooting_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=40, n_knots=2, solver=solver)
-    np.testing.assert_allclose(found.u[:, 0], [4.5, -4.5], rtol=1e-6)
-    assert found.miss < 1e-9
-    run = found.trajectory()
+    result = shooting_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=40, n_knots=2, solver=solver)
+    np.testing.assert_allclose(result.u[:, 0], [4.5, -4.5], rtol=1e-6)
+    assert result.miss < 1e-9
+    run = result.trajectory()
     assert abs(run.g[-1, 0] - 1.5) < 1e-9
     assert abs(run.xi[-1, 0]) < 1e-9
 
@@ -24,11 +24,11 @@ def test_a_mass_from_rest_to_rest(solver):
 @pytest.mark.slow
 def test_bounds_are_kept():
     free = shooting_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=40, n_knots=21)
-    found = shooting_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=40, n_knots=21, bounds=(-2.3, 2.3))
+    result = shooting_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=40, n_knots=21, bounds=(-2.3, 2.3))
     assert np.abs(free.u).max() > 2.5
-    assert np.abs(found.u).max() <= 2.3
-    assert found.cost > free.cost
-    assert found.miss < 1e-9
+    assert np.abs(result.u).max() <= 2.3
+    assert result.cost > free.cost
+    assert result.miss < 1e-9
 
 
 def test_the_sleigh_turns_and_parks_from_no_guess():
@@ -46,9 +46,9 @@ def test_the_sleigh_turns_as_by_transcription():
     """With as many knots as nodes and the same method it is the same problem."""
     options = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 20}
     known = optimal_control(SLEIGH, **options)
-    found = shooting_control(SLEIGH, **options, n_knots=21, method=gn.SymmetricProjection())
-    assert abs(found.cost - known.cost) < 1e-7 * known.cost
-    np.testing.assert_allclose(found.u, known.u, atol=1e-3)
+    result = shooting_control(SLEIGH, **options, n_knots=21, method=gn.SymmetricProjection())
+    assert abs(result.cost - known.cost) < 1e-7 * known.cost
+    np.testing.assert_allclose(result.u, known.u, atol=1e-3)
     fine = shooting_control(SLEIGH, **options, n_knots=21, guess=known.u)  # by RKMK(4)
     assert abs(fine.cost - known.cost) < 2e-2 * known.cost
     np.testing.assert_allclose(fine.trajectory().g[-1], [1.2, 1.0, 1.5], atol=1e-7)

@@ -116,15 +116,15 @@ def test_a_pendulum_in_cartesian_coordinates_is_the_one_in_an_angle():
     b, costs = 1.2, {"cartesian": [], "angle": []}
     for K in (10, 20, 40):
         options = {"n_controls": 2, "span": 1.0, "n_steps": K}
-        found = optimal_control(PENDULUM, start=[0.0, -1.0], end=[np.sin(b), -np.cos(b)], **options)
-        assert found.iterations <= 6
-        assert found.residual < 1e-11
-        assert found.curvature > 0
-        run = found.trajectory()
-        np.testing.assert_allclose(run.g, found.g, atol=1e-11)
+        result = optimal_control(PENDULUM, start=[0.0, -1.0], end=[np.sin(b), -np.cos(b)], **options)
+        assert result.iterations <= 6
+        assert result.residual < 1e-11
+        assert result.curvature > 0
+        run = result.trajectory()
+        np.testing.assert_allclose(run.g, result.g, atol=1e-11)
         np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-11)
         assert np.abs(run.holonomic_residual).max() < 1e-14
-        costs["cartesian"].append(found.cost)
+        costs["cartesian"].append(result.cost)
         costs["angle"].append(optimal_control(ANGLE, start=[0.0], end=[b], **options).cost)
     (limit, ratio), (known, _) = map(_limit, costs.values())
     assert abs(ratio - 4) < 0.2
@@ -162,11 +162,11 @@ def test_a_pivot_that_moves_is_an_inertial_force():
         options = {"n_controls": 2, "span": T, "n_steps": K, "t0": t0}
         start, end = [float(pivot(t0)), -1.0], [float(pivot(t0 + T)) + np.sin(b), -np.cos(b)]
         at_rest = [[float(jax.grad(pivot)(t)), 0.0] for t in (t0, t0 + T)]  # beside the pivot
-        found = optimal_control(MOVING, start=start, end=end, xi_start=at_rest[0], xi_end=at_rest[1], **options)
-        run = found.trajectory()
-        np.testing.assert_allclose(run.g, found.g, atol=1e-11)
+        result = optimal_control(MOVING, start=start, end=end, xi_start=at_rest[0], xi_end=at_rest[1], **options)
+        run = result.trajectory()
+        np.testing.assert_allclose(run.g, result.g, atol=1e-11)
         np.testing.assert_allclose(run.xi[-1], at_rest[1], atol=1e-11)
-        costs[0].append(found.cost)
+        costs[0].append(result.cost)
         costs[1].append(optimal_control(SEEN_FROM_IT, start=[0.0], end=[b], **options).cost)
     (limit, ratio), (known, _) = map(_limit, costs)
     assert abs(ratio - 4) < 0.3
@@ -186,17 +186,17 @@ def test_everything_at_once_is_what_shooting_finds():
         "t0": steering.t0,
     }
     options |= {"n_controls": 2, "span": 0.8, "cost": steering.cost.function}
-    found = [optimal_control(BODY, **options, n_steps=K) for K in (80, 160, 320)]
-    for one in found:
+    result = [optimal_control(BODY, **options, n_steps=K) for K in (80, 160, 320)]
+    for one in result:
         run = one.trajectory()
         np.testing.assert_allclose(run.g, one.g, atol=1e-10)
         np.testing.assert_allclose(run.xi[-1], steering.xi_end, atol=1e-9)
         assert np.abs(run.holonomic_residual).max() < 1e-14
-    guess, shots = found[0].u, []
+    guess, shots = result[0].u, []
     for K in (160, 320, 640):
         shots.append(shooting_control(BODY, **options, n_steps=K, n_knots=41, guess=guess))
         guess = shots[-1]
-    (limit, ratio), (known, _) = (_limit([one.cost for one in ones]) for ones in (found, shots))
+    (limit, ratio), (known, _) = (_limit([one.cost for one in ones]) for ones in (result, shots))
     assert abs(ratio - 4) < 0.2
     assert abs(limit / known - 1) < 1e-5
 

@@ -75,14 +75,14 @@ def counted():
 def test_one_trace_serves_all_calls_of_a_structure():
     of, x = counted(), np.array([1.0, 2.0])
     for k in range(3):
-        found = of.twice(x + k, shift=0.5)
-        np.testing.assert_allclose(found["sum"], 3 * (x + k + 0.5), rtol=1e-15)
-        np.testing.assert_allclose(found["parts"][0], np.sin(x + k), rtol=1e-15)
-        np.testing.assert_array_equal(found["parts"][1], (x + k)[::-1])
+        result = of.twice(x + k, shift=0.5)
+        np.testing.assert_allclose(result["sum"], 3 * (x + k + 0.5), rtol=1e-15)
+        np.testing.assert_allclose(result["parts"][0], np.sin(x + k), rtol=1e-15)
+        np.testing.assert_array_equal(result["parts"][1], (x + k)[::-1])
     other = Counted(np.asarray(-1.0), of.runs)
     np.testing.assert_allclose(other.twice(x)["sum"], -x)
     assert len(of.runs) == 4  # with and without shift, each looked at twice; another scale is another number
-    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(found))
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(result))
 
 
 def test_what_must_see_its_numbers_runs_as_it_is():
@@ -114,27 +114,27 @@ def test_in_a_trace_a_method_is_traced():
 
 
 def test_threads_trace_each_for_itself():
-    of, found = counted(), []
+    of, result = counted(), []
 
     def run(k):
         with gn.float64():
-            found.append((k, np.asarray(of.twice(np.full(k + 1, float(k)))["sum"])))
+            result.append((k, np.asarray(of.twice(np.full(k + 1, float(k)))["sum"])))
 
     threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    for k, y in found:
+    assert len(result) == 8
+    for k, y in result:
         np.testing.assert_array_equal(y, np.full(k + 1, 3.0 * k))
 
 
 @pytest.mark.user_precision
 def test_numpy_comes_out_where_jax_has_no_doubles():
-    found = counted().twice(np.array([1.0, 2.0]) / 3)["sum"]
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_array_equal(found, [1.0, 2.0])
+    result = counted().twice(np.array([1.0, 2.0]) / 3)["sum"]
+    assert isinstance(result, np.ndarray)
+    np.testing.assert_array_equal(result, [1.0, 2.0])
     with pytest.raises(TypeError, match=r"x of Counted\.twice is float32"):
         counted().twice(np.ones(2, np.float32))
 
@@ -188,9 +188,9 @@ def test_accelerations_are_computed_from_a_kept_trace(name, monkeypatch):
     monkeypatch.setattr(
         outside, "_copied_if_shared", lambda *_: pytest.fail("the method ran as it is, operation by operation")
     )
-    found = outside.call_in_numpy(_accelerations, at, {})
+    result = outside.call_in_numpy(_accelerations, at, {})
     monkeypatch.undo()
-    np.testing.assert_array_equal(found[0], accelerations(*at)[0])
+    np.testing.assert_array_equal(result[0], accelerations(*at)[0])
 
 
 def test_traces_that_are_kept_are_bounded():
@@ -311,7 +311,7 @@ with jax.enable_x64(True):
 
 
 @pytest.mark.parametrize(
-    ("potential", "change", "found"),
+    ("potential", "change", "result"),
     [
         (lambda x: helper(x), lambda patch: patch.setitem(globals(), "helper", another), (2.0, 4.0)),
         (lambda x: helper(x), lambda patch: patch.setitem(helper.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
@@ -348,7 +348,7 @@ with jax.enable_x64(True):
         *("partial", "long", "huge", "of a module", "global of a module"),
     ],
 )
-def test_functions_and_what_else_a_function_reads(potential, change, found, monkeypatch):
+def test_functions_and_what_else_a_function_reads(potential, change, result, monkeypatch):
     """By methods, runs, gradients of runs and ensembles alike, of the system of before and of a new one."""
 
     def system():
@@ -364,9 +364,9 @@ def test_functions_and_what_else_a_function_reads(potential, change, found, monk
         ]
 
     one = system()
-    assert energies(one) == [found[0]] * 4
+    assert energies(one) == [result[0]] * 4
     change(monkeypatch)
-    assert energies(one) == energies(system()) == [found[1]] * 4
+    assert energies(one) == energies(system()) == [result[1]] * 4
 
 
 class Shy:
@@ -436,8 +436,8 @@ def test_results_are_nobody_elses():
 def test_what_needs_no_computation_is_copied(group):
     given = np.array([0.1, 0.2, 0.3])
     for method in (group.exp, group.log, group.project):
-        found = method(given)
-        assert not np.shares_memory(np.asarray(found), given)
+        result = method(given)
+        assert not np.shares_memory(np.asarray(result), given)
     place, numbers = Product([Translations(1), group]).exp(np.append(0.5, given)), np.append(0.5, given)
     parts = Product([Translations(1), group]).exp(numbers)
     numbers[:] = 7.0
@@ -454,9 +454,9 @@ def test_arrays_of_other_things_are_refused_as_ever():
 def test_rules_at_the_edges():
     def same(function, *args):
         by_xla = jax.jit(function, compiler_options={"xla_cpu_use_fusion_emitters": True})(*args)
-        found = in_numpy(function, *args)(*args)
-        np.testing.assert_array_equal(found, by_xla)
-        assert found.dtype == by_xla.dtype
+        result = in_numpy(function, *args)(*args)
+        np.testing.assert_array_equal(result, by_xla)
+        assert result.dtype == by_xla.dtype
 
     same(lambda x: jax.lax.dynamic_update_slice(jnp.sin(x), x, ()), np.asarray(0.5))
     same(lambda x: jax.lax.cumsum(x), np.array([100, 100], np.int8))

@@ -138,11 +138,11 @@ def test_what_the_engine_has_no_code_for_is_run_by_xla():
 def test_progress_and_interrupts(monkeypatch):
     monkeypatch.setattr(solving, "FIRST", 8)
     monkeypatch.setattr(solving, "SECONDS", 0.0)
-    system, told = escaping(), []
+    system, warned = escaping(), []
     xi0 = np.stack([np.linspace(0, 0.1, 20), np.zeros(20)], axis=1)
     xi0[12, 1] = 1.0
-    runs = gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=lambda *at: told.append(at))
-    assert told == [(8, 20), (16, 20), (20, 20)]
+    runs = gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=lambda *at: warned.append(at))
+    assert warned == [(8, 20), (16, 20), (20, 20)]
     assert np.flatnonzero(runs.status).tolist() == [12]
     assert "member 12 did not start" in runs.message(12)
     assert runs.to_xarray().status.attrs["flag_meanings"].split()[runs.status[12]] == "start"
@@ -223,5 +223,5 @@ def test_events_of_members_have_the_names_of_a_section():
     with pytest.raises(ValueError, match="name 'z' is none of"):
         passed.values("z")
     t = section.t[0]
-    told = f"Passed: an event in 1 of 2 members, 2 times, up to 2 kept of each, first at t = {t:.6g} to {t:.6g}"
-    assert (len(passed), repr(passed)) == (2, told)
+    warned = f"Passed: an event in 1 of 2 members, 2 times, up to 2 kept of each, first at t = {t:.6g} to {t:.6g}"
+    assert (len(passed), repr(passed)) == (2, warned)

@@ -213,9 +213,9 @@ def test_an_export_is_whole_or_not_there(whole, tmp_path):
     assert CliRunner().invoke(app, ["export", str(path), "--out", str(out)]).exit_code == 0
     before = out.read_bytes()
     spoil(path, "flipped")
-    told = CliRunner().invoke(app, ["export", str(path), "--out", str(out)])
-    assert told.exit_code == 2
-    assert "shard 2 is damaged" in " ".join(told.output.split())
+    warned = CliRunner().invoke(app, ["export", str(path), "--out", str(out)])
+    assert warned.exit_code == 2
+    assert "shard 2 is damaged" in " ".join(warned.output.split())
     assert out.read_bytes() == before
 
 

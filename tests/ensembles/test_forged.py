@@ -96,13 +96,13 @@ def judge(forger, good, cases):
     for case in cases:
         forger.forge(*case)
         try:
-            found = numbers(forger.path)
+            result = numbers(forger.path)
         except StoreError:
             refused += 1
             continue
-        assert found.keys() == good.keys(), case
+        assert result.keys() == good.keys(), case
         for name, values in good.items():
-            np.testing.assert_array_equal(found[name], values, err_msg=f"{case}: {name}")
+            np.testing.assert_array_equal(result[name], values, err_msg=f"{case}: {name}")
     return refused
 
 

@@ -112,10 +112,10 @@ def test_numbers_that_differ_by_little_are_others(tmp_path, changed):
 
 def test_threads_give_the_same_store(tmp_path, path):
     with ThreadPoolExecutor(2) as pool:
-        told = []
-        data = sweep().run(tmp_path / "a.zarr", shard=SIZE, executor=pool, progress=lambda *at: told.append(at))
+        warned = []
+        data = sweep().run(tmp_path / "a.zarr", shard=SIZE, executor=pool, progress=lambda *at: warned.append(at))
     assert data.identical(gn.open_store(path))
-    assert told == [(min(30 * i, 200), 200) for i in range(1, 8)]
+    assert warned == [(min(30 * i, 200), 200) for i in range(1, 8)]
     with pytest.raises(TypeError, match="executor must be"):
         sweep().run(tmp_path / "b.zarr", executor="gpu")
 
@@ -213,10 +213,10 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
         sweep().run(tmp_path / "a.zarr", shard=SIZE, only=(6, 7))
     with pytest.warns(StoreWarning, match="6 of 7 shards are missing"):
         gn.open_store(tmp_path / "a.zarr")
-    told = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
-    assert f"1 of 7 finished, {SIZE} members each, {sweep().members.size - 6 * SIZE} in the last" in told
-    assert "of the Sweep, in Python" in told
-    assert "geonh resume" not in told
+    warned = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
+    assert f"1 of 7 finished, {SIZE} members each, {sweep().members.size - 6 * SIZE} in the last" in warned
+    assert "of the Sweep, in Python" in warned
+    assert "geonh resume" not in warned
     with pytest.raises(StoreError, match="is not a store of geonh"):
         gn.open_store(tmp_path)
     file = tmp_path / "file"
@@ -260,9 +260,9 @@ def test_a_statistic_that_a_store_cannot_restore_is_refused_before_the_first_ste
 def test_one_shard_is_told_with_the_members_that_there_are(tmp_path):
     size = sweep().members.size
     sweep().run(tmp_path / "a.zarr", shard=2 * size)
-    told = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
-    assert f"1 of 1 finished, {size} members" in told
-    assert str(2 * size) not in told
+    warned = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
+    assert f"1 of 1 finished, {size} members" in warned
+    assert str(2 * size) not in warned
 
 
 def test_what_cannot_be_a_store_is_told(tmp_path):

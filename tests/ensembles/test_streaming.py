@@ -64,6 +64,18 @@ def test_observables_and_mending(small, tmp_path):
     np.testing.assert_array_equal(data.energy, whole.energy)
 
 
+def test_a_damaged_file_is_written_anew(tmp_path):
+    path = tmp_path / "a.zarr"
+    whole = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=30, observables=["energy"]).energy.values
+    file = path / "energy" / "c" / "0"
+    content = file.read_bytes()
+    for damaged in (b"x", content[:-3], content[:50] + bytes([content[50] ^ 1]) + content[51:]):
+        file.write_bytes(damaged)
+        with pytest.warns(StoreWarning, match="shard 0 is computed again"):
+            data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=30, observables=["energy"])
+        np.testing.assert_array_equal(data.energy, whole)
+
+
 def through(t, g, xi, lam):
     return g[0] - 0.2
 

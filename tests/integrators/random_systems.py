@@ -158,13 +158,13 @@ def end_errors(system, method, steps, *, g0=None, xi0, span=1.0, controls=None):
     g, xi = gn.mechanics.reference_trajectory(system, [0, span], xi0, g0, controls=controls)
     with gn.float64():
         end = np.concatenate([np.asarray(system.group.to_vector(g))[-1], xi[-1]])
-    found = []
+    result = []
     for n in steps:
         run = gn.solve(
             system, method, g0=g0, xi0=xi0, dt=span / n, n_steps=int(n), controls=controls, save_every=int(n)
         )
-        found.append(np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max())
-    return np.array(found)
+        result.append(np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max())
+    return np.array(result)
 
 
 def slope(system, method, steps=(40, 80, 160, 320), **options):

@@ -249,18 +249,18 @@ def test_a_light_mass_across_the_constraint_is_the_limit():
         )
 
     forms = lambda q: jnp.stack([-q[1], 0.0 * q[1], jnp.ones(())])[None]  # noqa: E731
-    g0, found = np.array([0.3, -0.4, 0.2]), {}
+    g0, result = np.array([0.3, -0.4, 0.2]), {}
     for mass in (0.1, 0.01):
         at = {"g0": g0, "xi0": system(mass).project(g0, [1.0, 0.5, 0.0])}
         for method in (PROJECTED, gn.GNI()):
             for n in (500, 1000):
                 run = gn.solve(system(mass), method, dt=10 / n, n_steps=n, **at)
-                found[mass, type(method), n] = np.ptp(run.energy) / run.energy[0]
+                result[mass, type(method), n] = np.ptp(run.energy) / run.energy[0]
     for mass in (0.1, 0.01):
-        np.testing.assert_allclose(found[mass, gn.SymmetricProjection, 500] * mass, 6e-5, rtol=0.1)
-        ratio = found[mass, gn.SymmetricProjection, 500] / found[mass, gn.SymmetricProjection, 1000]
+        np.testing.assert_allclose(result[mass, gn.SymmetricProjection, 500] * mass, 6e-5, rtol=0.1)
+        ratio = result[mass, gn.SymmetricProjection, 500] / result[mass, gn.SymmetricProjection, 1000]
         np.testing.assert_allclose(ratio, 4, rtol=0.05)
-        assert found[mass, gn.GNI, 500] < 1e-4
+        assert result[mass, gn.GNI, 500] < 1e-4
 
 
 def test_a_push_sets_going_what_stands():

@@ -97,8 +97,8 @@ def kane_gap(model, values, system, seed, n_states=5):
         xi = velocity_of(model, system, q, u)
         np.testing.assert_allclose(speeds_of(model, system, q, xi), u, atol=1e-13)
         point = q if not system.group.point_shapes[1:] else (q[:3], q[3:])
-        found = rate(point, xi, None)
-        worst = max(worst, np.abs(found - expected).max() / np.abs(expected).max())
+        result = rate(point, xi, None)
+        worst = max(worst, np.abs(result - expected).max() / np.abs(expected).max())
     return worst
 
 
@@ -114,8 +114,8 @@ def lagrange_gap(model, values, system, seed, u=None, controls=()):
         v = v - np.linalg.pinv(A) @ (A @ v) if A.size else v
         mass, forcing, _ = map(np.asarray, own(q, v))
         expected = np.linalg.solve(mass, forcing[:, 0])[n : 2 * n]
-        found = rate(q, v, None if u is None else np.array(u))
-        worst = max(worst, np.abs(found - expected).max() / np.abs(expected).max())
+        result = rate(q, v, None if u is None else np.array(u))
+        worst = max(worst, np.abs(result - expected).max() / np.abs(expected).max())
     return worst
 
 

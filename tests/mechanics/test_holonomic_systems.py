@@ -42,8 +42,8 @@ def test_rows_are_the_derivative_of_phi(seed, t):
         def phi(s):
             return BODY.holonomic_residual(BODY.at(BODY.group.compose(g, BODY.group.exp(s * xi)), t + s))
 
-        found = BODY.constraint_residual(BODY.at(g, t), xi)
-        np.testing.assert_allclose(found, (phi(h) - phi(-h)) / (2 * h), atol=1e-8)
+        result = BODY.constraint_residual(BODY.at(g, t), xi)
+        np.testing.assert_allclose(result, (phi(h) - phi(-h)) / (2 * h), atol=1e-8)
 
 
 def test_a_start_is_tested_and_projected():
@@ -135,10 +135,10 @@ def test_linearised_on_the_tangent_space_of_phi():
         return jnp.stack([a @ a - 1.0, b @ b - 1.0])
 
     system = gn.System(Translations(4), metric=np.ones(4), potential=lambda x: x[1] + x[3], holonomic=rods)
-    found = gn.analysis.linearise(system, [0.0, -1.0, 0.0, -2.0], np.zeros(4))
+    result = gn.analysis.linearise(system, [0.0, -1.0, 0.0, -2.0], np.zeros(4))
     expected = np.sqrt([2 + 2**0.5, 2 - 2**0.5, 2 - 2**0.5, 2 + 2**0.5]) * [1, 1, -1, -1]
-    np.testing.assert_allclose(np.sort(found.eigenvalues.imag), np.sort(expected), atol=1e-12)
-    np.testing.assert_allclose(found.eigenvalues.real, 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.sort(result.eigenvalues.imag), np.sort(expected), atol=1e-12)
+    np.testing.assert_allclose(result.eigenvalues.real, 0.0, atol=1e-12)
     with pytest.raises(ValueError, match="off the constraints"):
         gn.analysis.linearise(system, [0.0, -1.1, 0.0, -2.0], np.zeros(4))
 

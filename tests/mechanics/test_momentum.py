@@ -98,13 +98,13 @@ def with_horizontal_symmetry(group, rng):
 def test_gni_keeps_the_momentum_of_a_horizontal_symmetry(group, method):
     rng = np.random.default_rng(7)
     system, eta = with_horizontal_symmetry(group, rng)
-    found = horizontal_symmetries(system)
-    assert found.shape == (1, group.dim)
-    np.testing.assert_allclose(np.cross(found[0][:3], eta[:3]), 0, atol=1e-9)
+    result = horizontal_symmetries(system)
+    assert result.shape == (1, group.dim)
+    np.testing.assert_allclose(np.cross(result[0][:3], eta[:3]), 0, atol=1e-9)
     xi0 = system.project(None, rng.uniform(-1, 1, group.dim))
     run = gn.solve(system, method, xi0=xi0, dt=0.02, n_steps=200)
     for p in (run.p_plus, run.p_minus, run.p):
-        assert spread(momentum_map(system, run.g, p, found[0])) < 2e-13
+        assert spread(momentum_map(system, run.g, p, result[0])) < 2e-13
     other = np.roll(eta, 1) * [1, -1, 1, -1, 1][: group.dim]
     assert spread(momentum_map(system, run.g, run.p_plus, other)) > 1e-6  # not every momentum is kept
 
@@ -121,11 +121,11 @@ def test_gni_keeps_the_vertical_momentum_of_a_constrained_top(method):
         distribution=gn.Distribution(lambda gamma: jnp.cross(gamma, across + 0.2 * gamma[::-1])[None]),
         base=gn.geometry.AdvectedVector(SO3(), GRAVITY),
     )
-    found = horizontal_symmetries(system)
-    np.testing.assert_allclose(found, [[0, 0, 1]], atol=1e-14)
+    result = horizontal_symmetries(system)
+    np.testing.assert_allclose(result, [[0, 0, 1]], atol=1e-14)
     xi0 = system.project(None, rng.uniform(-2, 2, 3))
     run = gn.solve(system, method, xi0=xi0, dt=0.02, n_steps=200)
-    assert spread(momentum_map(system, run.g, run.p_plus, found[0])) < 2e-13
+    assert spread(momentum_map(system, run.g, run.p_plus, result[0])) < 2e-13
 
 
 def horizontal_section(system, rng):

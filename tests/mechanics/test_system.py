@@ -146,11 +146,11 @@ def test_a_lagrangian_beside_its_hessian_moves_as_alone():
     assert both.metric is None
     assert both.is_quadratic
     for name in ("gauss4", "rkmk4", "gni"):
-        found, expected = (
+        result, expected = (
             gn.solve(system, name, g0=[0.2, 0.3], xi0=[0.4, -0.3], dt=0.02, n_steps=40) for system in (both, alone)
         )
-        np.testing.assert_allclose(found.g, expected.g, atol=1e-13)
-        np.testing.assert_allclose(found.energy, expected.energy, atol=1e-13)
+        np.testing.assert_allclose(result.g, expected.g, atol=1e-13)
+        np.testing.assert_allclose(result.energy, expected.energy, atol=1e-13)
 
 
 def test_a_metric_that_is_not_the_hessian_is_found_by_its_entry():

@@ -69,11 +69,11 @@ def test_sections_of_several_runs(oscillator):
 
 def test_orders_of_several_methods_in_one_figure():
     system = gn.systems.chaplygin_sleigh()
-    found = [convergence(system, m, xi0=[0.8, -0.5, 0.0], steps=(20, 40)) for m in (gn.GNI("left"), gn.RKMK(4))]
-    figure = plotting.plot_convergence(found)
+    result = [convergence(system, m, xi0=[0.8, -0.5, 0.0], steps=(20, 40)) for m in (gn.GNI("left"), gn.RKMK(4))]
+    figure = plotting.plot_convergence(result)
     lines = figure.axes[0].lines
-    np.testing.assert_array_equal(lines[0].get_ydata(), found[0].error)
-    assert f"order {found[1].order:.2f}" in lines[1].get_label()
+    np.testing.assert_array_equal(lines[0].get_ydata(), result[0].error)
+    assert f"order {result[1].order:.2f}" in lines[1].get_label()
 
 
 def test_the_picture_has_the_body_where_it_is(sleigh):
@@ -91,15 +91,17 @@ def test_the_picture_has_the_body_where_it_is(sleigh):
 def test_animations(sleigh, tmp_path):
     from PIL import Image
 
-    told = []
-    path = sleigh.animate(tmp_path / "a.gif", fps=5, speed=5, dpi=40, progress=lambda done, of: told.append((done, of)))
+    warned = []
+    path = sleigh.animate(
+        tmp_path / "a.gif", fps=5, speed=5, dpi=40, progress=lambda done, of: warned.append((done, of))
+    )
     with Image.open(path) as picture:
         assert picture.n_frames == 11
         frames = []
         for i in (0, 10):
             picture.seek(i)
             frames.append(np.asarray(picture.convert("RGB")).astype(int))
-    assert told[-1] == (11, 11)
+    assert warned[-1] == (11, 11)
     assert np.mean(np.abs(frames[0] - frames[1]).max(axis=2) > 60) > 0.005
     for wrong, words in (({"fps": 0}, "fps must be positive"), ({"trail": -1.0}, "trail must be positive")):
         with pytest.raises(ValueError, match=words):

@@ -32,8 +32,8 @@ def run(name, **options):
 
 
 def words(figure):
-    found = [text.get_text() for axes in figure.axes for text in [axes.xaxis.label, axes.yaxis.label]]
-    return found + [t.get_text() for axes in figure.axes if axes.get_legend() for t in axes.get_legend().get_texts()]
+    result = [text.get_text() for axes in figure.axes for text in [axes.xaxis.label, axes.yaxis.label]]
+    return result + [t.get_text() for axes in figure.axes if axes.get_legend() for t in axes.get_legend().get_texts()]
 
 
 QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle")

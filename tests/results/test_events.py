@@ -197,9 +197,9 @@ def test_a_callback_that_raises_leaves_the_events():
         if done > 10:
             raise OSError("no")
 
-    with pytest.raises(OSError, match="no") as found:
+    with pytest.raises(OSError, match="no") as result:
         gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=100, events=EVENTS, progress=progress)
-    part = found.value.trajectory
+    part = result.value.trajectory
     assert len(part) < 101
     assert all(len(section) == 1 for section in gn.resume(part, 101 - len(part)).events.values())
 
@@ -330,8 +330,8 @@ SEVERAL = {
 def test_all_zeros_of_a_step_are_found_in_order(function, zeros, dt):
     n_steps = round((4.0 if dt == 0.4 else 2.0) / dt)
     options = {"dt": dt, "n_steps": n_steps}
-    found, zeros = times(function, **options), np.asarray(zeros)
-    np.testing.assert_allclose(found, zeros, atol=1e-11)
+    result, zeros = times(function, **options), np.asarray(zeros)
+    np.testing.assert_allclose(result, zeros, atol=1e-11)
     slope = np.sign([jax.grad(function)(zero) for zero in zeros])
     for direction in (1, -1):
         np.testing.assert_allclose(
@@ -370,11 +370,11 @@ NO_ZERO = {
 def test_poles_and_jumps_are_no_zeros_and_warn(function, stop):
     event = gn.Event(lambda t, x, xi, lam: function(x[0]), stop=stop)
     for dt in (0.1, 0.125):
-        with pytest.warns(EventWarning, match=r"'event' jumps over zero at t = 1(\.0\d*)?:") as told:
+        with pytest.warns(EventWarning, match=r"'event' jumps over zero at t = 1(\.0\d*)?:") as warned:
             run = gn.solve(LINE, "gauss4", xi0=[1.0], dt=dt, n_steps=15, events=event)
         assert len(run.events["event"]) == 0
         assert run.status is Result.SUCCESS
-        assert len(told) == 1
+        assert len(warned) == 1
 
 
 CONTINUOUS = {

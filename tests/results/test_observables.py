@@ -34,11 +34,11 @@ def test_the_multiplier_at_a_node_is_that_of_the_continuous_equations(name):
     system, clock = chaplygin_sleigh(), Clock(0.0, 0.1)
     xi, jump = jnp.array([0.8, -0.5, 0.0]), jnp.array([0.01, -0.02, 0.3])
     p, g = system.momentum((), xi), jnp.array([0.3, 1.0, -2.0])
-    found = observe(Problem(system, gn.methods[name].make(), clock), Node(3, g, p - jump / 2, p + jump / 2))
-    np.testing.assert_allclose(found["multipliers"], [sleigh_force(system, xi)], rtol=1e-13)
-    np.testing.assert_allclose(found["xi"], xi, rtol=1e-13, atol=1e-16)
+    result = observe(Problem(system, gn.methods[name].make(), clock), Node(3, g, p - jump / 2, p + jump / 2))
+    np.testing.assert_allclose(result["multipliers"], [sleigh_force(system, xi)], rtol=1e-13)
+    np.testing.assert_allclose(result["xi"], xi, rtol=1e-13, atol=1e-16)
     impulse = gn.methods[name].make().guarantees.node == "impulse"
-    assert ("impulse_multipliers" in found) == ("alternating" in found) == impulse
+    assert ("impulse_multipliers" in result) == ("alternating" in result) == impulse
 
 
 @pytest.mark.parametrize("start", ["average", "multiplier"])

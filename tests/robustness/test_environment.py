@@ -62,8 +62,8 @@ def in_another_process(folder, cache, options, before, run):
 def test_configurations_of_jax(tmp_path, options, before):
     """Nothing kept on disk is used, so that all is traced and compiled under the configuration."""
     folder = os.path.dirname(__file__)
-    found = in_another_process(folder, "off", options, before, "print(*t.all_bits())")
-    assert found == all_bits()
+    result = in_another_process(folder, "off", options, before, "print(*t.all_bits())")
+    assert result == all_bits()
 
 
 @pytest.mark.slow

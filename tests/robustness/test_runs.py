@@ -88,10 +88,10 @@ def test_another_system_is_refused_naming_what_is_not_as_it_was(run_of_family, c
     run, path = run_of_family
     other = make()
     for start in (run, path):
-        with pytest.raises(ValueError, match=words) as told:
+        with pytest.raises(ValueError, match=words) as warned:
             gn.resume(start, 5, system=other, method=gn.Gauss(2))
         if change not in ("constraints", "dimension"):
-            assert f"allow_changes=['{change}']" in str(told.value)
+            assert f"allow_changes=['{change}']" in str(warned.value)
     with pytest.raises(ValueError, match=words):
         gn.Trajectory.load(path, system=other)
 
@@ -333,11 +333,11 @@ def test_a_disk_that_is_full_leaves_the_last_good_file(tmp_path, monkeypatch):
 )
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(tmp_path, place):
     (tmp_path / "folder.nc").mkdir()
-    told = []
+    warned = []
     path = place if "://" in place else f"{tmp_path}/{place}"
     with pytest.raises((OSError, gn.FileError), match=r"cannot be written|not a path|network address"):
-        gn.solve(chaplygin_sleigh(), **START, n_steps=5, checkpoint=path, progress=lambda *a: told.append(a))
-    assert not told
+        gn.solve(chaplygin_sleigh(), **START, n_steps=5, checkpoint=path, progress=lambda *a: warned.append(a))
+    assert not warned
     assert os.listdir(tmp_path) == ["folder.nc"]
 
 

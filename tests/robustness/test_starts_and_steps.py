@@ -211,8 +211,8 @@ def test_a_step_that_fails_does_not_poison_the_derivatives_of_those_before(metho
     expected = jax.jit(jax.grad(reached(good, good), (0, 1)))(*start)
     for derivative in (jax.grad, jax.jacfwd):
         for node in (good, -1):  # at the end the last good node stands
-            found = jax.jit(derivative(reached(40, node), (0, 1)))(*start)
-            np.testing.assert_allclose(found, expected, rtol=1e-12)
+            result = jax.jit(derivative(reached(40, node), (0, 1)))(*start)
+            np.testing.assert_allclose(result, expected, rtol=1e-12)
     ensemble = jax.jit(jax.vmap(jax.grad(reached(40, good)), (0, None)))(jnp.array([-0.5, 1.0]), 1.0)
     np.testing.assert_allclose(ensemble[1], expected[0], rtol=1e-12)
     assert np.isfinite(ensemble[0])
@@ -227,5 +227,5 @@ def test_derivatives_by_what_controls_close_over_survive_too():
         push = lambda t: a * jnp.cos(t)[None]  # noqa: E731
         return gn.integrate(system, gn.GNI(), xi0=[0.0], dt=0.05, n_steps=n_steps, controls=push).g[10, 0]
 
-    found = jax.jit(jax.grad(lambda a: reached(a, 60)))(1.0)
-    np.testing.assert_allclose(found, jax.jit(jax.grad(lambda a: reached(a, 10)))(1.0), rtol=1e-12)
+    result = jax.jit(jax.grad(lambda a: reached(a, 60)))(1.0)
+    np.testing.assert_allclose(result, jax.jit(jax.grad(lambda a: reached(a, 10)))(1.0), rtol=1e-12)

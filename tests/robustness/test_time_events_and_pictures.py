@@ -209,9 +209,9 @@ def test_lyapunov_exponents_on_a_sphere_count_its_states_only():
     """A free motion on the sphere: a state has four dimensions, and all exponents tend to zero like log(t)/t."""
     sphere = gn.System(Translations(3), metric=np.ones(3), holonomic=lambda x: jnp.stack([x @ x - 1]))
     at = {"xi": [0.0, 1.0, 0.0], "dt": 0.05, "n_steps": 2000}
-    found = lyapunov_exponents(sphere, [1.0, 0.0, 0.0], **at)
-    assert found.exponents.shape == (4,)
-    assert np.abs(found.exponents).max() < 0.1
+    result = lyapunov_exponents(sphere, [1.0, 0.0, 0.0], **at)
+    assert result.exponents.shape == (4,)
+    assert np.abs(result.exponents).max() < 0.1
     with pytest.raises(ValueError, match="off the constraints"):
         lyapunov_exponents(sphere, [1.0, 0.0, 0.1], **at)
     with pytest.raises(ValueError, match="dt must not be zero"):

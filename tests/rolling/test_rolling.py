@@ -371,8 +371,8 @@ def test_a_surface_that_accelerates_is_one_at_rest_with_an_inertial_force(psi, p
     np.testing.assert_allclose(h[:3, 3], g[:3, 3] + A * t**2 / 2, atol=1e-13)
     np.testing.assert_allclose(eta[3:], xi[3:] + carried, atol=1e-13)
     expected = rates(still, g[None], xi[None])[0] + np.append(np.zeros(3), R.T @ A - np.cross(xi[:3], carried))
-    found = np.asarray(jax.jit(lambda t, g, xi: accelerations(moving, t, g, xi)[0])(t, h, eta))
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    result = np.asarray(jax.jit(lambda t, g, xi: accelerations(moving, t, g, xi)[0])(t, h, eta))
+    np.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.slow

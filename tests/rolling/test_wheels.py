@@ -53,11 +53,11 @@ def places(g):
         return jnp.stack([jnp.stack([jnp.cos(a), -jnp.sin(a)]), jnp.stack([jnp.sin(a), jnp.cos(a)])])
 
     at = jnp.stack([x, y])
-    found = [(theta, at)]
+    result = [(theta, at)]
     for hitch, length, angle in ((jnp.array([-0.3, 0.05]), 0.8, first), (jnp.array([-0.4, -0.2]), 0.5, second)):
         heading = theta + angle
-        found.append((heading, at + turn(theta) @ hitch - turn(heading) @ jnp.array([length, 0.0])))
-    return found, turn
+        result.append((heading, at + turn(theta) @ hitch - turn(heading) @ jnp.array([length, 0.0])))
+    return result, turn
 
 
 @jax.jit
@@ -180,5 +180,5 @@ def test_the_mass_matrix_by_composite_bodies_is_the_hessian_of_the_energy():
     )
     g0 = (np.zeros(3), np.linspace(-0.4, 0.5, CAR.group.dim - 3))
     xi0 = CAR.project(g0, np.linspace(0.5, 1.0, CAR.group.dim))
-    found, expected = (gn.solve(s, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=50) for s in (CAR, alone))
-    np.testing.assert_allclose(found.xi, expected.xi, atol=1e-12)
+    result, expected = (gn.solve(s, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=50) for s in (CAR, alone))
+    np.testing.assert_allclose(result.xi, expected.xi, atol=1e-12)

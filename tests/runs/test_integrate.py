@@ -66,8 +66,8 @@ def in_plain_jax(monkeypatch):
     monkeypatch.setattr(operations.Operation, "__call__", plain)
 
 
-def agree(found, wanted, tolerance):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+def agree(result, wanted, tolerance):
+    for a, b in zip(jax.tree.leaves(result), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, np.max(np.abs(b), initial=0.0)))
 
 
@@ -88,20 +88,22 @@ def test_the_bits_of_solve(method):
         controls=entry.controls,
     )
     nodes, at = of_catalogue(name, method, 60, save_every=5)
-    for found in (nodes(*at), jax.jit(nodes)(*at)):
-        for mine, its in zip(found.g, run.g, strict=True):
+    for result in (nodes(*at), jax.jit(nodes)(*at)):
+        for mine, its in zip(result.g, run.g, strict=True):
             np.testing.assert_array_equal(mine, its)
-        np.testing.assert_array_equal(found.p_minus, run.p_minus)
-        np.testing.assert_array_equal(found.t, run.t)
-        assert not found.status.any()
-        assert found.observables.keys() == run.observables.keys()
+        np.testing.assert_array_equal(result.p_minus, run.p_minus)
+        np.testing.assert_array_equal(result.t, run.t)
+        assert not result.status.any()
+        assert result.observables.keys() == run.observables.keys()
         for word, values in run.observables.items():
-            np.testing.assert_allclose(found.observables[word], values, rtol=0, atol=1e-14 * (1 + np.abs(values).max()))
-        np.testing.assert_allclose(found.alternation, run.alternation, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(
+                result.observables[word], values, rtol=0, atol=1e-14 * (1 + np.abs(values).max())
+            )
+        np.testing.assert_allclose(result.alternation, run.alternation, rtol=1e-12, atol=1e-14)
         for word in ("g_vector", "k", "xi", "energy", "multipliers", "impulse_multipliers", "constraint_residual"):
-            np.testing.assert_allclose(getattr(found, word), getattr(run, word), rtol=1e-12, atol=1e-13)
-        assert found.success
-        assert len(found) == len(run)
+            np.testing.assert_allclose(getattr(result, word), getattr(run, word), rtol=1e-12, atol=1e-13)
+        assert result.success
+        assert len(result) == len(run)
 
 
 def test_observables_are_read_inside_of_traces_and_after_them():
@@ -165,8 +167,8 @@ def test_threads_of_xla_may_be_in_single_precision():
     compiled = jax.jit(jax.value_and_grad(heading)).lower(*at).compile()
     wanted = compiled(*at)
     with jax.enable_x64(False):
-        found = compiled(*at)
-    agree(found, wanted, 0)
+        result = compiled(*at)
+    agree(result, wanted, 0)
 
 
 def test_other_lengths_compile_nothing(monkeypatch):
@@ -203,11 +205,11 @@ def test_derivatives_are_those_of_plain_jax(name, method, monkeypatch):
         return
     together = jax.jit(jax.value_and_grad(lambda *at: score(nodes(*at)), (0, 1, 2, 3)))
     forwards = jax.jit(jax.jacfwd(lambda xi0: score(nodes(at[0], xi0, *at[2:]))))
-    found = together(*at), forwards(at[1])
+    result = together(*at), forwards(at[1])
     in_plain_jax(monkeypatch)
     wanted = jax.jit(jax.value_and_grad(lambda *at: score(nodes(*at)), (0, 1, 2, 3)))(*at)
-    agree(found[0], wanted, 1e-9)
-    agree(found[1], wanted[1][1], 1e-9)
+    agree(result[0], wanted, 1e-9)
+    agree(result[1], wanted[1][1], 1e-9)
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
@@ -281,9 +283,9 @@ def test_derivatives_by_controls_at_the_nodes(monkeypatch):
             gn.integrate(family(0.2, forces=push), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.05, n_steps=12, controls=u)
         )
 
-    found = jax.grad(reached)(u)
+    result = jax.grad(reached)(u)
     in_plain_jax(monkeypatch)
-    agree(found, jax.jit(jax.grad(reached))(u), 1e-9)
+    agree(result, jax.jit(jax.grad(reached))(u), 1e-9)
 
 
 def test_derivatives_of_observables():
@@ -308,8 +310,8 @@ def test_steps_that_fail_have_no_derivatives():
     last = np.flatnonzero(status == 0)[-1]
     assert 15 < last < 25
     wanted = 0.1 * np.minimum(np.arange(31), last)
-    for found in (jax.jacrev(position), jax.jacfwd(position), lambda v: jax.vmap(jax.jacrev(position))(v[None])[0]):
-        np.testing.assert_allclose(found(jnp.asarray(0.5)), wanted, rtol=1e-13, atol=1e-15)
+    for result in (jax.jacrev(position), jax.jacfwd(position), lambda v: jax.vmap(jax.jacrev(position))(v[None])[0]):
+        np.testing.assert_allclose(result(jnp.asarray(0.5)), wanted, rtol=1e-13, atol=1e-15)
 
 
 def test_the_derivative_of_a_linear_motion_is_exact():
@@ -323,8 +325,8 @@ def test_the_derivative_of_a_linear_motion_is_exact():
 
     kick, drift = np.array([[1.0, 0.0], [-h / 2, 1.0]]), np.array([[1.0, h], [0.0, 1.0]])
     wanted = np.linalg.matrix_power(kick @ drift @ kick, n)
-    for found in (jax.jacrev, jax.jacfwd):
-        np.testing.assert_allclose(found(end)(jnp.array([0.3, 0.4])), wanted, atol=1e-11)
+    for result in (jax.jacrev, jax.jacfwd):
+        np.testing.assert_allclose(result(end)(jnp.array([0.3, 0.4])), wanted, atol=1e-11)
 
 
 def end_from(xi0, method):
@@ -376,9 +378,9 @@ def test_members_and_derivatives_on_an_accelerator():
     together = jax.jit(jax.vmap(jax.value_and_grad(heading), (0, None)))
     wanted = together(offsets, 0.8)
     with jax.default_device(device):
-        found = together(jax.device_put(offsets, device), 0.8)
-    assert found[0].devices() == {device}
-    agree(jax.device_get(found), jax.device_get(wanted), 1e-11)
+        result = together(jax.device_put(offsets, device), 0.8)
+    assert result[0].devices() == {device}
+    agree(jax.device_get(result), jax.device_get(wanted), 1e-11)
 
 
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
@@ -417,8 +419,8 @@ def test_controls_with_a_value_that_is_traced():
         return gn.integrate(system, gn.GNI(), **given, controls=drive).g
 
     with gn.float64():
-        found = jax.jit(reached)(2.0)
-    np.testing.assert_array_equal(found, gn.solve(system, gn.GNI(), **given, controls=lambda t: 2.0 * t).g)
+        result = jax.jit(reached)(2.0)
+    np.testing.assert_array_equal(result, gn.solve(system, gn.GNI(), **given, controls=lambda t: 2.0 * t).g)
 
 
 def test_no_members():
@@ -472,8 +474,8 @@ def test_a_start_in_a_trace_off_its_group_or_past_half_a_turn_is_told():
         return gn.integrate(body, "rk4", dt=dt, n_steps=2, **options).status[-1]
 
     with gn.float64():
-        found = [int(status(size, dt)) for size, dt in ((1.0, 1.5), (1 + 1e-7, 0.1), (1.01, 0.1), (1.0, 1.6))]
-    assert found == [0, 0, Result.START, Result.START]
+        result = [int(status(size, dt)) for size, dt in ((1.0, 1.5), (1 + 1e-7, 0.1), (1.01, 0.1), (1.0, 1.6))]
+    assert result == [0, 0, Result.START, Result.START]
 
 
 def test_a_batch_has_its_base_points_and_says_how_many_runs_it_has():

@@ -48,13 +48,13 @@ def linearised(system, rates, speed, step=1e-3):
 
 @pytest.mark.parametrize("speed", TABLE)
 def test_linear_about_upright_running(system, rates, speed):
-    found = linearised(system, rates, speed)
+    result = linearised(system, rates, speed)
     stiffness = 9.81 * np.array(STIFFNESS) + speed**2 * np.array(SPEED_STIFFNESS)
     wanted = -np.linalg.solve(MASS, np.hstack([stiffness, speed * np.array(DAMPING)]))
-    np.testing.assert_allclose(found[2:], wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result[2:], wanted, rtol=0, atol=1e-9)
     capsize, castering, real, imaginary = TABLE[speed]
     eigenvalues = [capsize, castering, real + 1j * imaginary, real - 1j * imaginary]
-    np.testing.assert_allclose(np.sort(np.linalg.eigvals(found)), np.sort(eigenvalues), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.sort(np.linalg.eigvals(result)), np.sort(eigenvalues), rtol=0, atol=1e-9)
 
 
 def rotation(axis, angle):

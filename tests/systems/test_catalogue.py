@@ -44,11 +44,11 @@ def errors(entry, system, start, method, steps=STEPS):
     options = {"g0": start.g0, "xi0": start.xi0, "controls": entry.controls}
     g, xi = gn.mechanics.reference_trajectory(system, [0.0, SPAN], start.xi0, start.g0, controls=entry.controls)
     end = np.concatenate([np.asarray(system.group.to_vector(g))[-1], xi[-1]])
-    found = []
+    result = []
     for n in steps:
         run = gn.solve(system, method, dt=SPAN / n, n_steps=int(n), **options)
-        found.append(np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max())
-    return np.array(found)
+        result.append(np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max())
+    return np.array(result)
 
 
 def slope(steps, error):
@@ -147,13 +147,13 @@ def random_start(system, seed, scale=1.0):
 
 def random_parameters(name, rng):
     """Parameters of the catalogue's defaults, each scaled by a factor in [0.7, 1.4]."""
-    found = {}
+    result = {}
     for key, value in catalogue[name].defaults.items():
         if isinstance(value, int | float):
-            found[key] = float(value) * rng.uniform(0.7, 1.4)
+            result[key] = float(value) * rng.uniform(0.7, 1.4)
         elif not isinstance(value, str) and np.ndim(value) == 1 and key not in ("a", "chi", "moments"):
-            found[key] = np.asarray(value) * rng.uniform(0.7, 1.4, size=len(value))
-    return found
+            result[key] = np.asarray(value) * rng.uniform(0.7, 1.4, size=len(value))
+    return result
 
 
 @pytest.mark.parametrize("seed", [1, 2])

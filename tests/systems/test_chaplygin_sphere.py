@@ -70,18 +70,18 @@ def test_first_integrals_along_the_motion(parameters):
     system = chaplygin_sphere(**parameters)
     start = random_rolling_start(system, 4)
     g, xi = gn.mechanics.reference_trajectory(system, np.linspace(0, 4, 5), start.xi0, start.g0)
-    found = {name: [] for name in system.first_integrals}
+    result = {name: [] for name in system.first_integrals}
     for i in range(5):
         at = (g[0][i], g[1][i])
         p = np.asarray(system.momentum(at, jnp.asarray(xi[i])))
         for name, integral in system.first_integrals.items():
-            found[name].append(integral.function(at, xi[i], p, system.parameters))
-    for values in found.values():
+            result[name].append(integral.function(at, xi[i], p, system.parameters))
+    for values in result.values():
         np.testing.assert_allclose(values, np.broadcast_to(values[0], np.shape(values)), rtol=1e-10, atol=1e-10)
     w, v = g[1][0] @ xi[0, 2:], np.array([*xi[0, :2], 0.0])
     J = np.diag(parameters["J"]) if np.ndim(parameters["J"]) == 1 else parameters["J"]
     contact = g[1][0] @ J @ g[1][0].T @ w + parameters["m"] * parameters["r"] * np.cross([0, 0, 1], v)
-    np.testing.assert_allclose(found["K"][0], contact, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(result["K"][0], contact, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_moving_energy_under_gni():
         assert np.ptp(run.integrals["moving energy"]) <= 2e-15 * np.sqrt(2000) * (1 + run.energy.max())
     system = chaplygin_sphere()
     start = catalogue["chaplygin-sphere"].start(system)
-    found = []
+    result = []
     for n in (500, 1000):
         run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=25.0 / n, n_steps=n)
-        found.append(np.abs(run.integrals["moving energy"] - run.integrals["moving energy"][0]).max())
-    np.testing.assert_allclose(found[0] / found[1], 4.0, rtol=0, atol=0.1)
+        result.append(np.abs(run.integrals["moving energy"] - run.integrals["moving energy"][0]).max())
+    np.testing.assert_allclose(result[0] / result[1], 4.0, rtol=0, atol=0.1)
 
 
 def test_homogeneous_sphere_has_the_reduced_ball_s_equations():

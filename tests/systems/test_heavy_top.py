@@ -46,8 +46,8 @@ def test_first_integrals_along_the_motion():
     energy = 0.5 * np.sum(p * omega, axis=1) + GENERAL["mgl"] * R[:, 2] @ np.asarray(system.parameters["chi"])
     np.testing.assert_allclose(vertical, vertical[0], rtol=1e-10)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-10)
-    found = system.first_integrals["vertical momentum"].function(R[0], omega[0], p[0], system.parameters)
-    np.testing.assert_allclose(found, vertical[0])
+    result = system.first_integrals["vertical momentum"].function(R[0], omega[0], p[0], system.parameters)
+    np.testing.assert_allclose(result, vertical[0])
     assert "axial momentum" not in system.first_integrals
 
 
@@ -92,7 +92,7 @@ def test_closed_form_says_what_it_needs():
     ],
 )
 def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
-    system, start, found = heavy_top(**parameters), random_start(5), []
+    system, start, result = heavy_top(**parameters), random_start(5), []
     for n in (4000, 8000):
         run = gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=40 / n, n_steps=n)
         assert set(run.integrals) == {"vertical momentum", "axial momentum"} - (
@@ -100,8 +100,8 @@ def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
         )
         for momentum in run.integrals.values():
             assert np.ptp(momentum) <= 1e-15 * np.sqrt(n) * (1 + np.abs(run.p).max())
-        found.append(np.abs(run.energy - run.energy[0]).max())
-    np.testing.assert_allclose(found[0] / found[1], 4.0, atol=0.2)
+        result.append(np.abs(run.energy - run.energy[0]).max())
+    np.testing.assert_allclose(result[0] / result[1], 4.0, atol=0.2)
 
 
 def test_gni_and_variational_are_one_method_without_constraints():

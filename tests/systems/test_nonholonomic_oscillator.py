@@ -38,8 +38,8 @@ def test_first_integrals_along_the_motion():
     H_y = 0.5 * (MASSES[1] * xi[:, 1] ** 2 + q[:, 1] ** 2)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-10)
     np.testing.assert_allclose(H_y, H_y[0], rtol=1e-10)
-    found = system.first_integrals["H_y"].function(q[0], xi[0], MASSES * xi[0], system.parameters)
-    np.testing.assert_allclose(found, H_y[0])
+    result = system.first_integrals["H_y"].function(q[0], xi[0], MASSES * xi[0], system.parameters)
+    np.testing.assert_allclose(result, H_y[0])
 
 
 def test_period_map_is_a_rotation():
@@ -76,15 +76,15 @@ def test_gni_takes_y_by_verlet():
 def test_energy_under_gni_is_of_second_order_without_drift():
     entry = catalogue["nonholonomic-oscillator"]
     system = entry.system()
-    start, found = entry.start(system), []
+    start, result = entry.start(system), []
     for h, n in ((0.1, 50_000), (0.05, 100_000)):
         run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=h, n_steps=n, save_every=10)
         for energy in (run.energy, run.energy_minus):
             eighths = [part.mean() for part in np.array_split(energy, 8)]
             assert np.ptp(eighths) < 2e-2 * np.abs(energy - energy[0]).max()
-        found.append([np.abs(v - v[0]).max() for v in (run.energy, run.energy_minus, run.integrals["H_y"])])
-    np.testing.assert_allclose(np.array(found[0]) / found[1], 4.0, rtol=0, atol=0.15)
-    assert found[0][0] < 0.02
+        result.append([np.abs(v - v[0]).max() for v in (run.energy, run.energy_minus, run.integrals["H_y"])])
+    np.testing.assert_allclose(np.array(result[0]) / result[1], 4.0, rtol=0, atol=0.15)
+    assert result[0][0] < 0.02
 
 
 def test_start_and_picture():

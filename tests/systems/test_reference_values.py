@@ -49,11 +49,11 @@ def test_gni_regression(case):
 def test_it_converges_to_the_exact_values_at_second_order(case, method):
     system, start = build(case)
     steps = np.array([200, 400, 800, 1600])
-    found = []
+    result = []
     for n in steps:
         run = gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=10 / n, n_steps=int(n), save_every=int(n))
-        found.append(np.abs(run.g[0][-1] - VALUES[case]["x"]).max())
-    assert 1.9 <= -np.polyfit(np.log(steps), np.log(found), 1)[0] <= 2.1
+        result.append(np.abs(run.g[0][-1] - VALUES[case]["x"]).max())
+    assert 1.9 <= -np.polyfit(np.log(steps), np.log(result), 1)[0] <= 2.1
 
 
 def test_rolling_ball_path_and_recursion():

@@ -76,14 +76,14 @@ def test_degenerate_starts():
 
 def test_energy_under_gni_is_of_second_order_without_drift():
     system = suslov(FULL, AXIS)
-    start, found = random_start(system, 3), []
+    start, result = random_start(system, 3), []
     for n in (4000, 8000):
         run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=80.0 / n, n_steps=n)
         error = np.abs(run.energy_minus - run.energy_minus[0])
-        found.append(error.max())
+        result.append(error.max())
         assert error[n // 2 :].max() <= 1.2 * error[: n // 2].max()
-    assert found[0] < 0.05
-    np.testing.assert_allclose(found[0] / found[1], 4.0, rtol=0, atol=0.2)
+    assert result[0] < 0.05
+    np.testing.assert_allclose(result[0] / result[1], 4.0, rtol=0, atol=0.2)
 
 
 def test_gni_leaves_the_steady_rotation_when_the_alternating_part_has_grown():

@@ -42,8 +42,8 @@ def test_first_integrals_along_the_motion(seed):
     np.testing.assert_allclose(spatial[:, :2], np.tile(spatial[0, :2], (6, 1)), rtol=1e-10, atol=1e-11)
     assert np.ptp(spatial[:, 2]) > 1e-2
     np.testing.assert_allclose(omega**2 @ J, omega0**2 @ J, rtol=1e-10)
-    found = system.first_integrals["horizontal momentum"].function(R[0], omega[0], J * omega[0], system.parameters)
-    np.testing.assert_allclose(found, spatial[0, :2], rtol=0, atol=1e-15)
+    result = system.first_integrals["horizontal momentum"].function(R[0], omega[0], J * omega[0], system.parameters)
+    np.testing.assert_allclose(result, spatial[0, :2], rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(("rule", "retraction"), [("trapezoid", "cayley"), ("midpoint", "exp")])
@@ -68,11 +68,11 @@ def test_energy_under_gni():
     """O(h²) without drift; to rounding, at p⁻ and at p̃, for a ball, which turns steadily."""
     system = veselova(J)
     R0, omega0 = random_start(system, 5)
-    found = []
+    result = []
     for n in (2000, 4000):
         run = gn.solve(system, gn.GNI(), g0=R0, xi0=omega0, dt=100.0 / n, n_steps=n)
-        found.append([np.abs(e - e[0]).max() for e in (run.energy, run.energy_minus)])
-    np.testing.assert_allclose(np.array(found[0]) / found[1], 4.0, atol=0.2)
+        result.append([np.abs(e - e[0]).max() for e in (run.energy, run.energy_minus)])
+    np.testing.assert_allclose(np.array(result[0]) / result[1], 4.0, atol=0.2)
     ball, n = veselova((1.5, 1.5, 1.5)), 4000
     run = gn.solve(ball, gn.GNI(), g0=R0, xi0=ball.project(R0, omega0), dt=0.05, n_steps=n)
     for energy in (run.energy, run.energy_minus):  # like a random walk: up to 5.4e-15 √n over eight starts

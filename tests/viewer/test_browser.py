@@ -6,31 +6,22 @@ Skipped, with the reason, where there is no Playwright or no Chromium: ``pip ins
 
 import io
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from chromium import launched
 
 import geonh as gn
 from geonh.drawing import momenta, scene
 from geonh.systems import catalogue
 from geonh.viewer import view
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the viewer is tested with Playwright, not installed")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = os.environ.get("GEONH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-if CHROMIUM is None:
-    pytest.skip("the viewer is tested in Chromium, and none is installed", allow_module_level=True)
-FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
-
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
+    with launched() as started:
+        yield started
 
 
 @pytest.fixture

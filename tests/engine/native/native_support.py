@@ -13,8 +13,8 @@ needs_compiler = pytest.mark.skipif(not native.available(), reason="no compiler 
 def evaluate(function, *args):
     """The function of arrays, computed by the native engine."""
     program = native.Map(lambda params, node: function(*node), (), args)
-    found = program.run((), jax.tree.map(lambda x: np.asarray(x)[None], args))
-    return jax.tree.map(lambda x: x[0], found)
+    result = program.run((), jax.tree.map(lambda x: np.asarray(x)[None], args))
+    return jax.tree.map(lambda x: x[0], result)
 
 
 def assert_same(got, expected, rtol=4e-15):

@@ -111,10 +111,10 @@ def test_what_others_could_have_written_is_not_read_and_is_replaced(place, how):
     cache.write("a", b"code")
     assert cache.read("a") == b"code"
     for path in place.iterdir():
-        found = path.lstat()
-        assert stat.S_ISREG(found.st_mode)
-        assert stat.S_IMODE(found.st_mode) == 0o600
-        assert found.st_size < 100
+        result = path.lstat()
+        assert stat.S_ISREG(result.st_mode)
+        assert stat.S_IMODE(result.st_mode) == 0o600
+        assert result.st_size < 100
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")

@@ -27,16 +27,16 @@ def check(function, x, *others, rtol=1e-13):
     others = tuple(jnp.asarray(other) for other in others)
     expected = jax.jacfwd(lambda x: reals(function(x, *others)))(x)
     for together in (0, 8):
-        found = evaluate(
+        result = evaluate(
             lambda x, *others, way=together: jacobian(lambda x: reals(function(x, *others)), x, together=way),
             x,
             *others,
         )
-        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+        np.testing.assert_array_equal(np.isfinite(result), np.isfinite(expected))
         good = np.isfinite(expected)
         scale = np.abs(expected[good]).max(initial=1e-300)
         rounding = 1e-15  # a slope 1 − tanh² may be a small part of what it is computed from
-        np.testing.assert_allclose(found[good], expected[good], rtol=0, atol=rtol * scale + rounding)
+        np.testing.assert_allclose(result[good], expected[good], rtol=0, atol=rtol * scale + rounding)
 
 
 @jax.custom_jvp
@@ -135,8 +135,8 @@ def test_columns_side_by_side_have_the_bits_of_columns_one_by_one(program, seed)
     def slope(width):
         return lambda x, y: jacobian(lambda x: reals(run(program, x, y, 0.3)), x, together=width)
 
-    found = [evaluate(slope(width), random(seed + 1, 3), random(seed, 3)) for width in (1, 2, 8)]
-    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+    result = [evaluate(slope(width), random(seed + 1, 3), random(seed, 3)) for width in (1, 2, 8)]
+    np.testing.assert_array_equal(result[1:], [result[0]] * 2)
 
 
 def test_many_columns():

@@ -153,10 +153,10 @@ def test_map():
     program = native.Map(lambda p, x: {"y": jnp.sin(x) @ p, "b": x[0] > 0, "n": 3}, np.eye(3), np.ones(3))
     for n in (0, 1, 1000):
         x = random(n, n, 3)
-        found = program.run(np.eye(3), x)
-        np.testing.assert_allclose(found["y"], np.sin(x), rtol=1e-15)
-        np.testing.assert_array_equal(found["b"], x[:, 0] > 0)
-        assert found["n"].shape == (n,)
+        result = program.run(np.eye(3), x)
+        np.testing.assert_allclose(result["y"], np.sin(x), rtol=1e-15)
+        np.testing.assert_array_equal(result["b"], x[:, 0] > 0)
+        assert result["n"].shape == (n,)
     with pytest.raises(ValueError, match="shape"):
         program.run(np.eye(3), np.ones((5, 2)))
 
@@ -187,8 +187,8 @@ def test_a_program_outlives_its_linker(monkeypatch):
     made = [native.Map(lambda p, x, k=k: jnp.tan(x) * k, (), np.float64(0)) for k in (2.0, 3.0, 5.0)]
     machine._linker.cache_clear()
     gc.collect()
-    found = [program.run((), np.ones(1))[0] for program in made]
-    np.testing.assert_allclose(found, np.tan(1.0) * np.array([2.0, 3.0, 5.0]), rtol=1e-15)
+    result = [program.run((), np.ones(1))[0] for program in made]
+    np.testing.assert_allclose(result, np.tan(1.0) * np.array([2.0, 3.0, 5.0]), rtol=1e-15)
 
 
 def test_a_compile_that_fails_leaves_nothing_to_the_garbage_collector(monkeypatch):

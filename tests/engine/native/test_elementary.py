@@ -45,9 +45,9 @@ def ulps(got, function, x):
 def test_units_of_the_last_place(function, exact, x, bound, fused, monkeypatch):
     if not fused:
         monkeypatch.setattr(machine, "fma", lambda: False)
-    found = ulps(computed(function, x), exact, x)
-    print(f"\n{function.__name__}: {found:.2f} units of the last place")
-    assert found < bound
+    result = ulps(computed(function, x), exact, x)
+    print(f"\n{function.__name__}: {result:.2f} units of the last place")
+    assert result < bound
 
 
 @pytest.mark.parametrize("function", [jnp.arctan, jnp.sin, jnp.cos], ids=["arctan", "sin", "cos"])
@@ -68,5 +68,5 @@ def test_lanes_compute_the_same_bits(function):
         return jax.tree.map(function, state), jnp.zeros((), jnp.int32)
 
     lanes = native.Lanes(step, lambda params, state: state[None], (), x[0])
-    found = lanes.run((), x, 1, 1, lanes.buffer(len(x), 1)).state
-    np.testing.assert_array_equal(found, computed(function, x))
+    result = lanes.run((), x, 1, 1, lanes.buffer(len(x), 1)).state
+    np.testing.assert_array_equal(result, computed(function, x))

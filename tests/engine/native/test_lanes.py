@@ -50,16 +50,16 @@ def test_each_member_gets_the_bits_of_its_own_run(width, n):
     first = jax.tree.map(lambda x: x[0], states)
     lanes = native.Lanes(step, row, member(0), first, varies, width=width)
     buffer = lanes.buffer(n, 6)
-    found = lanes.run(params, states, 6, 5, buffer, threads=2)
+    result = lanes.run(params, states, 6, 5, buffer, threads=2)
     loop = native.Loop(step, row, member(0), first)
     for i in range(n):
         rows = np.zeros((6, loop.width))
         state, status, _ = loop.run(member(i), jax.tree.map(lambda x, i=i: x[i], states), 6, 5, rows)
         np.testing.assert_array_equal(lanes.rows(buffer, i), rows)
-        assert found.status[i] == status == 0
-        assert found.n_steps[i] == 30
+        assert result.status[i] == status == 0
+        assert result.n_steps[i] == 30
         for name, value in state.items():
-            np.testing.assert_array_equal(found.state[name][i], value)
+            np.testing.assert_array_equal(result.state[name][i], value)
 
 
 @pytest.mark.parametrize("amount", [7, 10**6])  # steps asked for at once; where there are fewer, of several blocks
@@ -73,16 +73,16 @@ def test_failures_are_masked(amount):
     first = jax.tree.map(lambda x: x[0], states)
     lanes, loop = native.Lanes(step, row, member(0), first, varies, width=4), native.Loop(step, row, member(0), first)
     buffer, lanes._known = lanes.buffer(n, 30), amount
-    found = lanes.run(params, states, 30, 1, buffer, threads=1)
+    result = lanes.run(params, states, 30, 1, buffer, threads=1)
     for i in range(n):
         rows = np.zeros((30, loop.width))
         state, status, n_saved = loop.run(member(i), jax.tree.map(lambda x, i=i: x[i], states), 30, 1, rows)
-        assert (found.status[i], found.n_steps[i]) == (status, n_saved)
+        assert (result.status[i], result.n_steps[i]) == (status, n_saved)
         np.testing.assert_array_equal(lanes.rows(buffer, i)[:n_saved], rows[:n_saved])
-        np.testing.assert_array_equal(found.state["x"][i], state["x"])
-    assert found.status[5] == 3
-    assert found.n_steps[5] == 0
-    assert found.n_steps[9] == 13
+        np.testing.assert_array_equal(result.state["x"][i], state["x"])
+    assert result.status[5] == 3
+    assert result.n_steps[5] == 0
+    assert result.n_steps[9] == 13
 
 
 def test_wrong_buffer():

@@ -52,7 +52,7 @@ def afresh(monkeypatch):
 )
 def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypatch):
     monkeypatch.setattr(machine, "compiled", machine.Code)
-    found = []
+    result = []
     for level in range(4):
 
         def optimise(module, target, lightly, level=level):
@@ -64,15 +64,15 @@ def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypa
         monkeypatch.setattr(machine, "_effort", lambda text, quick, level=level: level)
         afresh()
         made = run(name, method)
-        found.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
+        result.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
     monkeypatch.undo()
     monkeypatch.setenv("GEONH_CACHE", "off")
     monkeypatch.setattr(machine, "COMPILE_SECONDS", 0.0)  # quick code for the first piece only
     afresh()
     made = run(name, method)
-    found.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
+    result.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
+    for other in result[1:]:
+        np.testing.assert_array_equal(other, result[0])
 
 
 def test_only_calls_in_a_long_function_make_register_allocation_fast():

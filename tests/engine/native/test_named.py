@@ -37,8 +37,8 @@ def test_corrections_use_the_zeros_that_are_known(n, density):
 
 def test_a_correction_whose_diagonal_vanishes():
     A = np.array([[0.0, 2.0], [3.0, 0.0]])
-    found = evaluate(lambda x: correction(jnp.stack([jnp.stack([0.0, x[0]]), jnp.stack([x[1], 0.0])]), x), A.sum(0))
-    np.testing.assert_allclose(found, np.linalg.solve([[0.0, 3.0], [2.0, 0.0]], A.sum(0)))
+    result = evaluate(lambda x: correction(jnp.stack([jnp.stack([0.0, x[0]]), jnp.stack([x[1], 0.0])]), x), A.sum(0))
+    np.testing.assert_allclose(result, np.linalg.solve([[0.0, 3.0], [2.0, 0.0]], A.sum(0)))
 
 
 @pytest.mark.parametrize("n", [2, 5, 11, 20])

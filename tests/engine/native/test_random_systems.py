@@ -23,7 +23,7 @@ def experiment(seed):
     """Where a random run ends, as a function of its parameter and of how far its start is moved; and a description."""
     rng = np.random.default_rng(seed)
     name = str(rng.choice(list(GROUPS)))
-    made, told = random_system(rng, GROUPS[name])
+    made, warned = random_system(rng, GROUPS[name])
     system = made(1.0)
     method = str(rng.choice(METHODS if system.lagrangian is None else METHODS[:-1]))
     n = system.group.dim
@@ -38,12 +38,12 @@ def experiment(seed):
         last = [jnp.ravel(leaf[-1]) for leaf in jax.tree.leaves(nodes.g)]
         return weights @ jnp.concatenate([*last, 0.5 * (nodes.p_plus[-1] + nodes.p_minus[-1])]), nodes.status[-1]
 
-    return end, f"seed {seed}: {method} on {name}, {told}"
+    return end, f"seed {seed}: {method} on {name}, {warned}"
 
 
 def check_gradient(seed):
     """The derivative of a run, in reverse or in forward mode, against central differences of two widths."""
-    end, told = experiment(seed)
+    end, warned = experiment(seed)
     if seed % 2:
         (_, status), slopes = jax.value_and_grad(end, (0, 1), has_aux=True)(1.0, 0.0)
         slope = sum(slopes)
@@ -53,13 +53,13 @@ def check_gradient(seed):
         return False
     wide, narrow = ((end(1 + h, h)[0] - end(1 - h, -h)[0]) / (2 * h) for h in (2e-3, 1e-3))
     differences = (4 * narrow - wide) / 3  # Richardson: O(h⁴)
-    np.testing.assert_allclose(slope, differences, rtol=1e-7, atol=abs(wide - narrow) / 30 + 1e-9, err_msg=told)
+    np.testing.assert_allclose(slope, differences, rtol=1e-7, atol=abs(wide - narrow) / 30 + 1e-9, err_msg=warned)
     return True
 
 
 def check_jacobians(seed):
     rng = np.random.default_rng(seed)
-    function, told = random_function(rng)
+    function, warned = random_function(rng)
     x, k = rng.normal(size=3), rng.normal()
 
     def both(x, k):
@@ -67,9 +67,9 @@ def check_jacobians(seed):
         first = jacobian(lambda y: jnp.reshape(function(y[:3], y[3]), 1), y)
         return first, jacobian(jax.grad(lambda y: function(y[:3], y[3])), y)
 
-    found, expected = evaluate(both, x, k), in_numpy(by_jax(function), x, k)(x, k)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * (1 + np.abs(b).max()), err_msg=str(told))
+    result, expected = evaluate(both, x, k), in_numpy(by_jax(function), x, k)(x, k)
+    for a, b in zip(result, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * (1 + np.abs(b).max()), err_msg=str(warned))
 
 
 @settings(max_examples=10, deadline=None)

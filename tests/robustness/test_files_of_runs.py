@@ -30,11 +30,11 @@ def path(tmp_path_factory):
 
 def refused(path):
     """Whether a file is refused as it should be, and what is said."""
-    with pytest.raises(gn.FileError) as told:
+    with pytest.raises(gn.FileError) as warned:
         gn.Trajectory.load(path)
-    assert isinstance(told.value, ValueError)
-    assert path.name in str(told.value)
-    return str(told.value)
+    assert isinstance(warned.value, ValueError)
+    assert path.name in str(warned.value)
+    return str(warned.value)
 
 
 # --- damaged -------------------------------------------------------------------------------------------------
@@ -263,16 +263,16 @@ def test_whatever_is_edited_a_file_is_refused_or_reads_the_same(path, tmp_path, 
     with xr.open_dataset(path, decode_times=False) as opened:
         cases = list(edits(opened.load()))
     cases = random.Random(1).sample(cases, count or len(cases))
-    for told, change in cases:
+    for warned, change in cases:
         try:
-            found = gn.Trajectory.load(crafted(path, tmp_path, change))
-            repr(found)
-            show_file(found, path)
+            result = gn.Trajectory.load(crafted(path, tmp_path, change))
+            repr(result)
+            show_file(result, path)
         except gn.FileError:
             refusals += 1
             continue
         for name in ("g_vector", "p_plus", "p_minus", "xi", "energy", "constraint_residual", "k"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(good, name), err_msg=f"{told}: {name}")
+            np.testing.assert_array_equal(getattr(result, name), getattr(good, name), err_msg=f"{warned}: {name}")
     assert refusals > len(cases) // 3
 
 

@@ -1,0 +1,73 @@
+"""Tests of a tree when it is built: inertias, joints without inertia; and configurations drawn at random."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from geonh.bodies import motion
+from geonh.bodies.composite import mass_matrix
+from geonh.bodies.plan import Tree
+from geonh.groups import Product
+
+NEAR = 1e-9
+"""Negative moment of inertia, relative to the largest, that counts as rounding of the numbers in files."""
+TINY = 1e-20
+"""Inertia, kg m², at or below which moments count as zero;"""
+SMALL = 1e-14
+"""inertia about a joint, relative to the greatest of a tree, at or below which it counts as none."""
+
+
+def samples(plan: Tree, count: int = 3) -> list[Any]:
+    """Configurations drawn at random, of NumPy."""
+    draws, found = np.random.default_rng(5), []
+    for _ in range(count):
+        parts: list[np.ndarray] = []
+        for run in plan.runs:
+            turn = np.linalg.qr(draws.normal(size=(3, 3)))[0]
+            turn = turn * np.sign(np.linalg.det(turn))
+            if run[0].kind == "free":
+                parts.append(np.block([[turn, draws.normal(size=(3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]]))
+            else:
+                parts.append(turn if run[0].kind == "spherical" else draws.uniform(-1, 1, sum(j.dim for j in run)))
+        found.append(tuple(parts) if isinstance(plan.group, Product) else parts[0])
+    return found
+
+
+def check_inertias(plan: Tree, parameters: Any) -> None:
+    """Raise ValueError for a moving body whose inertia is indefinite, and warn of links that are of no body."""
+    laid = motion.bodies(plan, parameters)
+    for body, (m, h, inertia) in zip(laid.bodies, laid.inertias, strict=True):
+        moments = np.linalg.eigvalsh(inertia - motion.shifted(m, h / m) if m > 0 else inertia)
+        if moments[0] < -NEAR * np.abs(inertia).max():
+            parts = [name for name, place in laid.places.items() if laid.bodies[place.body] is body]
+            raise ValueError(
+                f"joint {body.joint.name!r} carries a body of indefinite inertia, with principal moments {moments}: "
+                f"inertia of its links {parts} must be positive semidefinite"
+            )
+    odd = []
+    for link in plan.links:
+        moments = np.linalg.eigvalsh(np.asarray(link.inertia))
+        if moments[0] < -TINY or moments[2] > (1 + 1e-6) * (moments[0] + moments[1]) + TINY:
+            odd.append(f"{link.name!r} {moments}")
+    if odd:
+        warnings.warn(
+            "the inertia of some links is of no body: of the principal moments one is negative or exceeds the sum of "
+            f"the others: {', '.join(odd)}",
+            stacklevel=5,
+        )
+
+
+def refuse_weightless(plan: Tree, parameters: Any) -> None:
+    """Raise ValueError for a joint that moves nothing with inertia."""
+    largest = np.max([np.diag(mass_matrix(plan, g, parameters, False)) for g in samples(plan)], axis=0)
+    for joint in plan.free:
+        own = largest[plan.slots[joint.name]]
+        if not own.min() > SMALL * largest.max():
+            link = next(link.name for link in plan.links if link.joint.name == joint.name)
+            raise ValueError(
+                f"joint {joint.name!r} has no inertia beyond it: link {link!r} and what it carries need mass, inertia "
+                "about that axis, or the joint an armature"
+            )

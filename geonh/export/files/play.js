@@ -1,0 +1,567 @@
+// A page in which runs are computed: settings, a view, curves. `window.geonhPlay` is its state, for tests and pages
+// that embed it.
+(async () => {
+  const $ = (id) => document.getElementById(id);
+  const header = JSON.parse($("header").textContent);
+  const COLOURS = ["#0072B2", "#D55E00"], SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8], ROWS = 4000, SEGMENTS = 6000;
+  const BUDGET = 9; // milliseconds of a frame for steps
+
+  function fail(text) {
+    $("warning").textContent = text;
+    $("warning").hidden = !text;
+  }
+  let buffer, models;
+  try {
+    buffer = await geonhUnpacked("data");
+    (0, eval)(new TextDecoder().decode(await geonhUnpacked("three")) + ";globalThis.THREE = THREE;");
+    models = await Promise.all(header.models.map(({ data, code }) => geonhModel("model", data, code)));
+  } catch (error) {
+    return fail("This browser cannot run the page: " + error.message);
+  }
+  const array = (a) => geonhArray(buffer, a), T = globalThis.THREE, first = header.models[0].data;
+  const { low, high } = header, size = Math.hypot(...low.map((v, i) => high[i] - v)) || 1;
+
+  const state = {
+    playing: false, speed: 1, camera: "follow", traces: true, chosen: 0,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+  };
+
+  // --- scene -----------------------------------------------------------------------------------------------------
+  const canvas = $("scene");
+  let made;
+  try {
+    made = geonhScene(T, canvas, size);
+  } catch (error) {
+    return fail("This browser shows no WebGL, which the view in three dimensions needs.");
+  }
+  const { renderer, scene, camera, controls } = made;
+  const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
+  let dirty = true;
+  controls.addEventListener("change", () => { dirty = true; });
+  const bodySize = Math.max(1e-3 * size, ...header.bodies.map((body) => body.ground ? 0 : Math.max(0, ...body.parts.map((part) => {
+    const v = array(part.vertices);
+    let far = 0;
+    for (let i = 0; i < v.length; i += 3) far = Math.max(far, Math.hypot(v[i], v[i + 1], v[i + 2]));
+    return far;
+  }))));
+  const arrow = arrowOf("#CC3311");
+  arrow.visible = false;
+  scene.add(arrow);
+
+  // --- runs ------------------------------------------------------------------------------------------------------
+  /** Settings of a run: what a link holds. */
+  const defaults = () => ({
+    method: 0, parameters: Object.fromEntries(first.parameters.map(({ name }, i) => [name, first.defaults.parameters[i]])),
+    point: [...first.defaults.point], velocity: [...first.defaults.velocity], inputs: [...first.defaults.inputs],
+    dt: first.defaults.times[1],
+  });
+
+  // Places in what a method observes of what the first one does: methods differ in what their nodes have.
+  const columns = header.models.map(({ data }) => first.observed.map(({ name }) => data.observed.findIndex((q) => q.name === name)));
+
+  class Side {
+    constructor(index, settings) {
+      this.index = index;
+      this.settings = settings;
+      this.colour = COLOURS[index];
+      this.group = new T.Group();
+      scene.add(this.group);
+      this.bodies = header.bodies.map((body) => {
+        const object = new T.Group();
+        object.name = body.name;
+        object.matrixAutoUpdate = false;
+        for (const part of body.parts) object.add(mesh(part, body, index ? this.colour : null));
+        this.group.add(object);
+        return object;
+      });
+      this.paths = header.traces.map(([body, trace]) => {
+        const shape = new T.LineGeometry();
+        shape.setPositions(new Float32Array(3 * (SEGMENTS + 1)));
+        const colour = index ? this.colour : header.bodies[body].colour || this.colour;
+        const material = new T.LineMaterial({ color: colour, linewidth: 2 });
+        const line = new T.Line2(shape, material);
+        line.frustumCulled = false;
+        this.group.add(line);
+        return { body, trace: new T.Vector3(...trace), shape, material, line, points: [] };
+      });
+      this.reset();
+    }
+
+    /** Begin anew with the settings; the velocity is projected onto the constraints. */
+    reset() {
+      const { method, parameters, point, velocity, inputs, dt } = this.settings;
+      if (this.run?.constructor !== models[method]) this.run = new models[method]();
+      const run = this.run;
+      run.setParameters(parameters);
+      run.set("times", [0, dt]);
+      const found = run.project(point, velocity);
+      this.start = found;
+      run.start({}, { point: found.point, velocity: found.velocity, inputs });
+      this.rows = [];
+      this.every = 1;
+      this.pushed = false;
+      for (const path of this.paths) path.points = [];
+      this.record();
+      return this;
+    }
+
+    get time() {
+      return this.row[0];
+    }
+
+    /** Steps up to a time, as far as there is time for them. */
+    advanceTo(t, milliseconds) {
+      const dt = this.settings.dt, until = performance.now() + milliseconds;
+      for (let left = Math.floor((t - this.time) / dt + 1e-9); left > 0 && this.run.status === 0;) {
+        const n = Math.min(left, this.pace || 1), begun = performance.now();
+        this.run.advance(n);
+        left -= n;
+        const took = performance.now() - begun;
+        this.pace = Math.max(1, Math.min(2 * n, Math.round((n * 2) / Math.max(took, 1e-3))));
+        if (performance.now() > until) break;
+      }
+      this.record();
+    }
+
+    record() {
+      const values = this.run.observed();
+      this.row = Float64Array.from(columns[this.settings.method], (place) => place < 0 ? NaN : values[place]);
+      if (this.rows.length && this.row[0] === this.rows[this.rows.length - 1][0]) this.rows.pop();
+      this.rows.push(this.row);
+      if (this.rows.length > ROWS) this.rows = this.rows.filter((_, i) => i % 2 === 0 || i === this.rows.length - 1);
+      this.pose();
+      for (const path of this.paths) {
+        path.points.push(path.trace.clone().applyMatrix4(this.bodies[path.body].matrix));
+        if (path.points.length > SEGMENTS) path.points = path.points.filter((_, i) => i % 2 === 0);
+      }
+      dirty = true;
+    }
+
+    pose() {
+      this.run.call("pose", "parameters", "inputs", "state", "pose");
+      const pose = this.run.vectors.pose, n = this.bodies.length;
+      this.bodies.forEach((object, b) => {
+        const R = pose.subarray(9 * b, 9 * b + 9), x = pose.subarray(9 * n + 3 * b, 9 * n + 3 * b + 3);
+        object.matrix.set(R[0], R[1], R[2], x[0], R[3], R[4], R[5], x[1], R[6], R[7], R[8], x[2], 0, 0, 0, 1);
+        object.matrixWorldNeedsUpdate = true;
+      });
+    }
+
+    /** Push a point of a body in space: change its velocity along a vector by the length of it. */
+    push(body, at, change) {
+      const { run } = this, n = this.bodies.length, hand = new Array(n + 6).fill(0);
+      hand[body] = 1;
+      at.forEach((v, i) => { hand[n + i] = v; });
+      change.forEach((v, i) => { hand[n + 3 + i] = v; });
+      run.set("hand", hand);
+      const status = run.call("push", "parameters", "inputs", "state", "hand", "pushed");
+      if (status !== 0) return status;
+      run.set("state", run.vectors.pushed);
+      run.status = 0;
+      this.pushed = true;
+      this.record();
+      return 0;
+    }
+
+    drawPaths() {
+      for (const { shape, line, points, material } of this.paths) {
+        const data = shape.attributes.instanceStart.data, n = points.length - 1;
+        for (let i = 0; i < n; i++) {
+          points[i].toArray(data.array, 6 * i);
+          points[i + 1].toArray(data.array, 6 * i + 3);
+        }
+        data.needsUpdate = true;
+        shape.instanceCount = Math.max(n, 0);
+        line.visible = state.traces && n > 0;
+        material.resolution.set(...cell());
+      }
+    }
+  }
+  let runs = [];
+
+  // --- camera ----------------------------------------------------------------------------------------------------
+  const solid = Math.max(0, header.bodies.findIndex((body) => !body.ground && body.parts.some((part) => part.faces.n)));
+  const anchor = () => new T.Vector3().setFromMatrixPosition(runs[0].bodies[solid].matrix);
+  const followed = new T.Vector3();
+  function aim() {
+    const target = state.camera === "follow" ? anchor() : new T.Vector3(...low.map((v, i) => (v + high[i]) / 2));
+    const [w, h] = cell(), slope = Math.tan(camera.fov * Math.PI / 360);
+    const from = new T.Vector3(...(state.camera === "top" ? [0, -1e-3, 1] : [-0.42, -0.78, 0.5])).normalize();
+    const shown = state.camera === "follow" ? Math.min(size, 9 * bodySize) : 1.1 * size;
+    const distance = shown / 2 / slope / Math.min(1, w / h);
+    controls.target.copy(target);
+    camera.position.copy(from).multiplyScalar(distance).add(target);
+    followed.copy(target);
+    controls.update();
+    dirty = true;
+  }
+  function cell() {
+    const w = canvas.clientWidth || 1, h = canvas.clientHeight || 1;
+    return w >= h ? [w / runs.length, h] : [w, h / runs.length];
+  }
+  function render() {
+    if (state.camera === "follow") {
+      const now = anchor();
+      camera.position.add(now).sub(followed);
+      controls.target.add(now).sub(followed);
+      followed.copy(now);
+      controls.update();
+    }
+    const w = canvas.clientWidth, h = canvas.clientHeight, [cw, ch] = cell();
+    if (!w || !h) return;
+    camera.aspect = cw / ch;
+    camera.updateProjectionMatrix();
+    runs.forEach((run, k) => {
+      for (const other of runs) other.group.visible = other === run;
+      run.drawPaths();
+      const across = cw < w - 1, y = across || runs.length === 1 ? 0 : h - (k + 1) * ch;
+      renderer.setViewport(across ? k * cw : 0, y, cw, ch);
+      renderer.setScissor(across ? k * cw : 0, y, cw, ch);
+      renderer.render(scene, camera);
+    });
+    $("clock").textContent = `${runs[0].time.toFixed(2)} ${header.second}`;
+  }
+  function labels() {
+    const across = cell()[0] < canvas.clientWidth - 1;
+    $("labels").replaceChildren(...(runs.length > 1 ? runs : []).map((run, k) => {
+      const span = document.createElement("span");
+      span.textContent = `run ${"AB"[k]}: ${header.models[run.settings.method].method}`;
+      span.style.color = run.colour;
+      span.style.left = across ? `${(100 * (k + 0.5)) / runs.length}%` : "50%";
+      if (!across) span.style.bottom = `${(100 * (runs.length - 1 - k)) / runs.length + 1}%`;
+      return span;
+    }));
+  }
+
+  // --- settings --------------------------------------------------------------------------------------------------
+  const rounded = (value) => Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(6));
+  const rangeOf = (value) => value === 0 ? [-1, 1] : value > 0 ? [0.1 * value, 4 * value] : [4 * value, 0.1 * value];
+  function slider(label, unit, value, [from, to], change) {
+    const row = document.createElement("label"), name = document.createElement("span");
+    const range = document.createElement("input"), number = document.createElement("input");
+    row.className = "slider";
+    name.textContent = label;
+    name.title = unit ? `${label}: ${unit}` : label;
+    Object.assign(range, { type: "range", min: from, max: to, step: "any", value });
+    Object.assign(number, { type: "number", step: "any", value: rounded(value) });
+    range.setAttribute("aria-label", name.title);
+    number.setAttribute("aria-label", `${name.title}, as a number`);
+    range.addEventListener("input", () => change(Number(range.value)));
+    number.addEventListener("change", () => { if (number.value !== "" && isFinite(number.value)) change(Number(number.value)); });
+    row.append(name, range, number);
+    row.show = (now) => {
+      if (document.activeElement !== range) range.value = now;
+      if (document.activeElement !== number) number.value = rounded(now);
+    };
+    return row;
+  }
+  let shown = [];
+  function settings() {
+    const side = runs[state.chosen], given = side.settings, groups = [];
+    shown = [];
+    const group = (title, rows, open, note) => {
+      if (!rows.length) return;
+      const details = document.createElement("details"), summary = document.createElement("summary");
+      details.open = open;
+      summary.textContent = title;
+      details.append(summary, ...rows);
+      if (note) {
+        const text = document.createElement("p");
+        text.className = "note";
+        text.textContent = note;
+        details.append(text);
+      }
+      groups.push(details);
+    };
+    const row = (label, unit, read, range, write) => {
+      const made = slider(label, unit, read(), range, (value) => { write(value); restart(side); });
+      shown.push(() => made.show(read()));
+      return made;
+    };
+    const method = document.createElement("label"), select = document.createElement("select");
+    method.className = "slider";
+    select.setAttribute("aria-label", "Method");
+    select.append(...header.models.map((model, i) => new Option(model.method, i, false, i === given.method)));
+    select.title = header.models[given.method].about;
+    select.addEventListener("change", () => { given.method = Number(select.value); restart(side); labels(); facts(); });
+    method.append("method", select);
+    const step = row("step", header.second, () => given.dt, [given.dt / 10, given.dt * 5], (v) => { if (v > 0) given.dt = v; });
+    group("Method", [...(header.models.length > 1 ? [method] : []), step], true);
+    group("Parameters", first.parameters.map(({ name, unit }) => row(name, unit, () => given.parameters[name],
+      rangeOf(first.defaults.parameters[first.parameters.findIndex((p) => p.name === name)]), (v) => { given.parameters[name] = v; })),
+    first.parameters.length <= 8, "Bodies are drawn as they are with the parameters by default.");
+    const speeds = Math.max(1, ...first.defaults.velocity.map(Math.abs));
+    const start = first.velocity.map(({ name, unit }, i) => row(name, unit, () => side.start.velocity[i], [-2 * speeds, 2 * speeds],
+      (v) => { given.velocity = [...side.start.velocity]; given.velocity[i] = v; }));
+    group("Velocity at the start", start, true, "The nearest velocity on the constraints is taken.");
+    const places = first.point.map(({ name, unit }, i) => first.free[i] && row(name, unit, () => side.start.point[i],
+      [first.defaults.point[i] - 3, first.defaults.point[i] + 3], (v) => { given.point = [...side.start.point]; given.point[i] = v; }));
+    group("Point at the start", places.filter(Boolean), false);
+    group("Controls", given.inputs.map((_, i) => row(`u${i}`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; })), true);
+    $("settings").replaceChildren(...groups);
+    $("which").hidden = runs.length < 2;
+    $("which").replaceChildren(...runs.map((run, k) => {
+      const button = document.createElement("button");
+      button.textContent = `run ${"AB"[k]}`;
+      button.setAttribute("role", "radio");
+      button.setAttribute("aria-checked", k === state.chosen);
+      button.setAttribute("aria-pressed", k === state.chosen);
+      button.addEventListener("click", () => { state.chosen = k; settings(); });
+      return button;
+    }));
+  }
+  /** Begin anew with changed settings. */
+  function restart(side) {
+    side.reset();
+    for (const other of runs) if (other !== side && other.time > 0) other.reset();
+    target = 0;
+    for (const show of shown) show();
+    told();
+    remember();
+    drawCurves();
+  }
+
+  // --- curves, tables, links -------------------------------------------------------------------------------------
+  const curves = geonhCurves($("plots"), header.panels, header.second);
+  let drawn = 0;
+  function drawCurves() {
+    drawn = performance.now();
+    curves.draw(runs);
+  }
+  function csv() {
+    const names = first.observed.map(({ name, unit }) => JSON.stringify(unit ? `${name} (${unit})` : name));
+    const lines = runs.flatMap((run, k) => run.rows.map((row) => [...(runs.length > 1 ? ["AB"[k]] : []), ...row].join(",")));
+    return [[...(runs.length > 1 ? ["run"] : []), ...names].join(","), ...lines, ""].join("\n");
+  }
+  const link = () => "#" + encodeURIComponent(JSON.stringify({ runs: runs.map((run) => run.settings), speed: state.speed, camera: state.camera }));
+  function remember() {
+    try { history.replaceState(null, "", link()); } catch { /* a page within another has no address */ }
+  }
+  /** Settings of a link, those that are valid. */
+  function linked() {
+    let given;
+    try { given = JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return [defaults()]; }
+    if (!Array.isArray(given?.runs) || !given.runs.length) return [defaults()];
+    if (SPEEDS.includes(given.speed)) state.speed = given.speed;
+    if (CAMERAS.includes(given.camera)) state.camera = given.camera;
+    return given.runs.slice(0, 2).map((said) => {
+      const settings = defaults();
+      if (header.models[said.method]) settings.method = said.method;
+      if (said.dt > 0 && isFinite(said.dt)) settings.dt = said.dt;
+      for (const name of Object.keys(settings.parameters))
+        if (Number.isFinite(said.parameters?.[name])) settings.parameters[name] = said.parameters[name];
+      for (const name of ["point", "velocity", "inputs"])
+        if (said[name]?.length === settings[name].length && said[name].every(Number.isFinite)) settings[name] = said[name];
+      return settings;
+    });
+  }
+
+  // --- what the user does ----------------------------------------------------------------------------------------
+  let target = 0; // time that the runs are to reach
+  function told() {
+    const texts = runs.filter((run) => run.run.status !== 0).map((run) => (runs.length > 1 ? `run ${"AB"[run.index]}: ` : "")
+      + `stopped at t = ${run.time.toPrecision(5)} ${header.second}: ${run.run.message || "it could not start"}`);
+    fail(texts.join("; "));
+    if (texts.length === runs.length) setPlaying(false);
+  }
+  function advance(t, milliseconds = Infinity) {
+    for (const run of runs) run.advanceTo(t, milliseconds / runs.length);
+    told();
+  }
+  function setPlaying(on) {
+    state.playing = on && runs.some((run) => run.run.status === 0);
+    target = Math.min(...runs.map((run) => run.time));
+    $("play").textContent = state.playing ? "❚❚" : "▶";
+    $("play").setAttribute("aria-label", state.playing ? "Stop" : "Start");
+    dirty = true;
+  }
+  function reset() {
+    for (const run of runs) run.reset();
+    target = 0;
+    told();
+    drawCurves();
+    aim();
+  }
+  function setSecond(on) {
+    if (on && runs.length < 2) {
+      const copy = structuredClone(runs[0].settings);
+      if (header.models.length > 1) copy.method = (copy.method + 1) % header.models.length;
+      runs.push(new Side(1, copy));
+      runs[0].reset();
+    } else if (!on && runs.length > 1) {
+      scene.remove(runs.pop().group);
+      state.chosen = 0;
+    }
+    target = 0;
+    settings();
+    apply();
+    drawCurves();
+    remember();
+  }
+  const CAMERAS = ["follow", "free", "top"];
+  function set(name, value) {
+    state[name] = value;
+    apply();
+    if (name === "camera") aim();
+  }
+  function apply() {
+    document.documentElement.dataset.theme = state.dark ? "dark" : "light";
+    $("traces").setAttribute("aria-pressed", state.traces);
+    $("second").setAttribute("aria-pressed", runs.length > 1);
+    $("speed").value = state.speed;
+    $("camera").value = state.camera;
+    const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    scene.background = new T.Color(css("--back"));
+    for (const [material, isGround] of inks) material.color.set(isGround ? css("--soft") : state.dark ? "#0b0d10" : "#1a1d21");
+    for (const material of grounds) material.color.set(css("--panel"));
+    labels();
+    facts();
+    resize();
+  }
+  function facts() {
+    $("facts").textContent = `${header.system}, ${header.models[runs[0].settings.method].method}: computed in this page`;
+  }
+  function resize() {
+    renderer.setSize(canvas.clientWidth || 1, canvas.clientHeight || 1, false);
+    drawCurves();
+    dirty = true;
+  }
+  /** Push to the right of the view, at the body's origin, by its size in a second. */
+  function nudge() {
+    const right = new T.Vector3().setFromMatrixColumn(camera.matrixWorld, 0), at = anchor();
+    runs[state.chosen].push(solid, at.toArray(), right.multiplyScalar(2 * bodySize).toArray());
+    drawCurves();
+  }
+
+  // A drag that begins on a body pushes it.
+  const ray = new T.Vector3(), place = new T.Vector3();
+  let held = null;
+  /** Point of the view under the mouse, in the coordinates of its cell, and the run shown there. */
+  function under(event) {
+    const box = canvas.getBoundingClientRect(), [cw, ch] = cell(), x = event.clientX - box.left, y = event.clientY - box.top;
+    const k = Math.min(runs.length - 1, Math.floor(cw < box.width - 1 ? x / cw : y / ch));
+    const inside = cw < box.width - 1 ? [x - k * cw, y] : [x, y - k * ch];
+    return { run: runs[k], x: (2 * inside[0]) / cw - 1, y: 1 - (2 * inside[1]) / ch };
+  }
+  /** Body whose origin or corner is nearest to the mouse, on the screen, and the depth there. */
+  function grabbed({ run, x, y }) {
+    let best = null;
+    header.bodies.forEach((body, b) => {
+      if (body.ground) return;
+      for (const part of body.parts) {
+        const v = array(part.vertices);
+        for (let i = 0; i < v.length; i += 3) {
+          place.set(v[i], v[i + 1], v[i + 2]).applyMatrix4(run.bodies[b].matrix);
+          const world = place.clone();
+          place.project(camera);
+          const far = Math.hypot(place.x - x, place.y - y);
+          if (far < 0.12 && (!best || far < best.far - 1e-3 || (far < best.far + 1e-3 && place.z < best.depth)))
+            best = { run, body: b, far, depth: place.z, world };
+        }
+      }
+    });
+    return best;
+  }
+  const inSpace = ({ x, y }, depth) => ray.set(x, y, depth).unproject(camera).clone();
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    camera.updateMatrixWorld();
+    const found = grabbed(under(event));
+    if (!found) return;
+    held = { ...found, from: found.world, to: found.world };
+    controls.enabled = false;
+    canvas.setPointerCapture(event.pointerId);
+  }, true);
+  canvas.addEventListener("pointermove", (event) => {
+    if (!held) return;
+    held.to = inSpace(under(event), held.depth);
+    const v = held.to.clone().sub(held.from);
+    point(arrow, held.from, v.toArray(), v.length(), 3 * bodySize);
+    dirty = true;
+  });
+  canvas.addEventListener("pointerup", () => {
+    if (!held) return;
+    const v = held.to.clone().sub(held.from);
+    if (v.length() > 0.02 * bodySize) held.run.push(held.body, held.from.toArray(), v.toArray());
+    held = null;
+    arrow.visible = false;
+    controls.enabled = true;
+    drawCurves();
+  });
+
+  const speed = (by) => set("speed", SPEEDS[Math.min(SPEEDS.length - 1, Math.max(0, SPEEDS.indexOf(state.speed) + by))]);
+  const keys = {
+    " ": () => setPlaying(!state.playing),
+    ".": () => { setPlaying(false); advance(Math.min(...runs.map((run) => run.time + run.settings.dt))); drawCurves(); },
+    r: reset,
+    "[": () => speed(-1),
+    "]": () => speed(1),
+    c: () => set("camera", CAMERAS[(CAMERAS.indexOf(state.camera) + 1) % CAMERAS.length]),
+    t: () => set("traces", !state.traces),
+    s: () => setSecond(runs.length < 2),
+    p: nudge,
+    d: () => set("dark", !state.dark),
+    "?": () => {
+      $("keys").hidden = !$("keys").hidden;
+      $("help").setAttribute("aria-expanded", !$("keys").hidden);
+      resize();
+    },
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return;
+    if (event.key === " " && ["BUTTON", "SUMMARY"].includes(event.target.tagName)) return; // the element's own
+    const key = keys[event.key] || keys[event.key.toLowerCase()];
+    if (!key) return;
+    event.preventDefault();
+    key();
+  });
+  $("speed").append(...SPEEDS.map((s) => new Option(`× ${s}`, s)));
+  $("speed").addEventListener("change", (e) => set("speed", Number(e.target.value)));
+  $("camera").addEventListener("change", (e) => set("camera", e.target.value));
+  $("play").addEventListener("click", keys[" "]);
+  $("reset").addEventListener("click", reset);
+  $("second").addEventListener("click", keys.s);
+  $("push").addEventListener("click", nudge);
+  $("traces").addEventListener("click", keys.t);
+  $("theme").addEventListener("click", keys.d);
+  $("help").addEventListener("click", keys["?"]);
+  $("csv").addEventListener("click", () => {
+    const anchor = document.createElement("a");
+    anchor.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+    anchor.download = `${header.system}.csv`;
+    anchor.click();
+    URL.revokeObjectURL(anchor.href);
+  });
+  $("link").addEventListener("click", async () => {
+    remember();
+    try { await navigator.clipboard.writeText(location.href); $("link").textContent = "copied"; } catch { $("link").textContent = "in the address"; }
+    setTimeout(() => { $("link").textContent = "link"; }, 1500);
+  });
+  new ResizeObserver(() => { labels(); resize(); }).observe(canvas);
+
+  // --- begin -----------------------------------------------------------------------------------------------------
+  $("title").textContent = header.title;
+  for (const given of linked()) runs.push(new Side(runs.length, given));
+  settings();
+  apply();
+  aim();
+  told();
+  let last = performance.now(), frames = 0;
+  function tick(now) {
+    const passed = Math.min(0.1, (now - last) / 1000);
+    last = now;
+    frames += 1;
+    if (state.playing) {
+      target = Math.min(target + passed * state.speed, Math.min(...runs.map((run) => run.time)) + 0.25 * state.speed);
+      advance(target, BUDGET);
+      if (now - drawn > 80) drawCurves();
+    }
+    if (dirty) { dirty = false; render(); }
+    requestAnimationFrame(tick);
+  }
+  requestAnimationFrame(tick);
+  window.geonhPlay = {
+    state, header, get runs() { return runs; }, get frames() { return frames; }, advance, reset, set, setPlaying, setSecond, csv, link, ready: true,
+    change(side, given) { Object.assign(runs[side].settings, given); restart(runs[side]); settings(); },
+  };
+})();

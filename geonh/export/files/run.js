@@ -1,0 +1,88 @@
+/** Class of a run of a model of this name, of its data and its module of WebAssembly in base64. */
+async function geonhModel(name, data, code) {
+  const module = await WebAssembly.compile(Uint8Array.from(atob(code), (c) => c.charCodeAt(0)));
+  const env = { fmod: (x, y) => x % y, exp2: (x) => 2 ** x };
+  for (const { name: called } of WebAssembly.Module.imports(module)) env[called] ??= Math[called];
+
+  // One run. Parameters by name, those left out by default; of the start: times [t0, dt], point, velocity, inputs.
+  return class Run {
+    static data = data;
+    constructor(parameters = {}, { times, point, velocity, inputs } = {}) {
+      const { exports } = new WebAssembly.Instance(module, { env });
+      this.exports = exports;
+      let at = exports.heap.value;
+      const last = at + 8 * Object.values(data.sizes).reduce((a, b) => a + b);
+      const missing = Math.ceil((last - exports.memory.buffer.byteLength) / 65536);
+      if (missing > 0) exports.memory.grow(missing);
+      this.vectors = {};
+      for (const [name, size] of Object.entries(data.sizes)) {
+        this.vectors[name] = new Float64Array(exports.memory.buffer, at, size);
+        at += 8 * size;
+      }
+      for (const name of ["parameters", "inputs", "times", "point", "velocity"]) this.vectors[name].set(data.defaults[name]);
+      this.start(parameters, { times, point, velocity, inputs });
+    }
+
+    // Start anew: with other parameters, by name, and another start; what is left out stays.
+    start(parameters = {}, start = {}) {
+      this.setParameters(parameters);
+      for (const name of ["times", "point", "velocity", "inputs"])
+        if (start[name] !== undefined) this.set(name, start[name]);
+      this.status = this.call("start", "parameters", "inputs", "times", "point", "velocity", "state");
+      return this;
+    }
+
+    // Do n steps; where one fails, the state is the one before it, and status and message tell why.
+    advance(n = 1) {
+      if (this.status === 0) this.status = this.call("advance", "parameters", "inputs", "state", n);
+      return this;
+    }
+
+    // Time, point, velocity, momentum, energy, multipliers, residuals and first integrals, by name.
+    observe() {
+      const values = this.observed();
+      return Object.fromEntries(data.observed.map(({ name }, i) => [name, values[i]]));
+    }
+
+    // The same as a Float64Array, in the order of data.observed, overwritten by the next call.
+    observed() {
+      this.call("observe", "parameters", "inputs", "state", "observed");
+      return this.vectors.observed;
+    }
+
+    // The nearest point and velocity on the constraints, for a start.
+    project(point, velocity) {
+      this.set("point", point);
+      this.set("velocity", velocity);
+      const status = this.call("project", "parameters", "times", "point", "velocity", "projected");
+      const found = Array.from(this.vectors.projected);
+      return { status, point: found.slice(0, data.point.length), velocity: found.slice(data.point.length) };
+    }
+
+    get message() {
+      return data.statuses[this.status] || "";
+    }
+
+    setParameters(values) {
+      for (const [key, value] of Object.entries(values)) {
+        const place = data.parameters.findIndex((parameter) => parameter.name === key);
+        if (place < 0) {
+          const names = data.parameters.map((parameter) => parameter.name).join(", ");
+          throw new Error(`${name} has no parameter ${key}; it has ${names || "none"}`);
+        }
+        this.vectors.parameters[place] = value;
+      }
+    }
+
+    set(name, values) {
+      const vector = this.vectors[name];
+      if (values.length !== vector.length) throw new Error(`${name} has ${vector.length} numbers, got ${values.length}`);
+      vector.set(values);
+    }
+
+    call(called, ...vectors) {
+      const addresses = vectors.map((v) => (typeof v === "number" ? v : this.vectors[v].byteOffset));
+      return this.exports[`${name}_${called}`](...addresses);
+    }
+  };
+}

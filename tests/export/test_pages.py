@@ -1,0 +1,221 @@
+"""Live pages: in headless Chromium, from disk, without a network. Screenshots go to $GEONH_SCREENSHOTS."""
+
+import os
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from chromium import launched
+
+import geonh as gn
+from geonh.drawing.picture import NoDrawingError
+from geonh.export import play
+from geonh.systems import catalogue
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launched() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Pages of systems, made once."""
+    folder, made = tmp_path_factory.mktemp("pages"), {}
+
+    def page_of(name, methods=None):
+        if (name, methods) not in made:
+            path = folder / f"{name}-{len(made)}.html"
+            made[name, methods] = play(catalogue[name].system(), path, methods).path
+        return made[name, methods]
+
+    return page_of
+
+
+@pytest.fixture
+def opened(browser):
+    """A page, opened; in the end nothing may have been asked of the network, or said on the console."""
+    said, asked, contexts = [], [], []
+
+    def open_page(path, width=1100, height=750, link=""):
+        context = browser.new_context(viewport={"width": width, "height": height}, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri() + link)
+        page.wait_for_function("window.geonhPlay && window.geonhPlay.ready", timeout=60_000)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+
+
+def picture(page, name):
+    folder = os.environ.get("GEONH_SCREENSHOTS")
+    page.wait_for_timeout(150)
+    if folder:
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def observed(page, side=0):
+    """What is observed now, by name."""
+    code = (
+        "([k]) => Object.fromEntries(geonhPlay.header.models[0].data.observed.map("
+        "({ name }, i) => [name, geonhPlay.runs[k].row[i]]))"
+    )
+    return page.evaluate(code, [side])
+
+
+@pytest.mark.parametrize(("name", "method"), [("chaplygin-sleigh", "gni"), ("rolling-ball", "gauss4")])
+def test_the_page_has_the_numbers_of_solve(opened, files, name, method):
+    entry = catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    run = gn.solve(system, method, xi0=start.xi0, g0=start.g0, dt=entry.dt, n_steps=200)
+    page = opened(files(name, (method, "rkmk4")))
+    page.evaluate(f"geonhPlay.advance({200 * entry.dt})")
+    now = observed(page)
+    assert now["t"] == pytest.approx(run.t[-1], abs=1e-12)
+    for i, velocity in enumerate(system.group.velocity_names):
+        assert now[velocity] == pytest.approx(run.xi[-1, i], abs=1e-11)
+    body = gn.drawing.scene(run).bodies[0]
+    pose = page.evaluate("Array.from(geonhPlay.runs[0].bodies[0].matrix.elements)")
+    expected = np.block([[body.R[-1], body.x[-1][:, None]], [np.zeros((1, 3)), np.ones((1, 1))]])
+    np.testing.assert_allclose(np.reshape(pose, (4, 4)).T, expected, rtol=0, atol=1e-10)
+
+
+def test_settings_are_those_of_a_run_and_the_start_is_on_the_constraints(opened, files):
+    entry = catalogue["chaplygin-sleigh"]
+    page = opened(files("chaplygin-sleigh", ("gni", "rkmk4")))
+    page.get_by_role("spinbutton", name="a: Distance from the knife edge to the centre of mass, m, as a number").fill(
+        "0.5"
+    )
+    page.keyboard.press("Tab")
+    page.get_by_role("slider", name="vy: m/s").fill("0.4")
+    system = entry.system(a=0.5)
+    xi0 = system.project(None, [0.8, -0.5, 0.4])
+    np.testing.assert_allclose(page.evaluate("geonhPlay.runs[0].start.velocity"), xi0, rtol=0, atol=1e-14)
+    page.evaluate("geonhPlay.advance(1)")
+    run = gn.solve(system, "gni", xi0=xi0, dt=0.01, n_steps=100)
+    assert observed(page)["omega"] == pytest.approx(run.xi[-1, 0], abs=1e-12)
+    assert observed(page)["energy"] == pytest.approx(run.energy[-1], abs=1e-12)
+    picture(page, "play-settings")
+
+
+def test_a_push_changes_the_velocity_of_a_point_within_the_constraints(opened, files):
+    system = catalogue["chaplygin-sleigh"].system()
+    page = opened(files("chaplygin-sleigh", ("gni", "rkmk4")))
+    page.evaluate("geonhPlay.advance(0.5)")
+    before = observed(page)
+    at, change = np.array([before["x"] + 0.2, before["y"] - 0.1, 0.0]), np.array([0.3, 0.5, 0.0])
+    assert page.evaluate("([at, v]) => geonhPlay.runs[0].push(0, at, v)", [at.tolist(), change.tolist()]) == 0
+    after = observed(page)
+    assert after["t"] == before["t"]
+
+    def point_velocity(now):
+        c, s = np.cos(now["theta"]), np.sin(now["theta"])
+        own = np.array([c * now["vx"] - s * now["vy"], s * now["vx"] + c * now["vy"]])
+        return own + now["omega"] * np.array([-(at[1] - now["y"]), at[0] - now["x"]])
+
+    direction = change[:2] / np.linalg.norm(change)
+    gained = (point_velocity(after) - point_velocity(before)) @ direction
+    assert gained == pytest.approx(np.linalg.norm(change), abs=1e-12)
+    assert abs(after["vy"]) < 1e-14  # the constraint
+    # The impulse is along the push: its moment about the edge and its part along the blade, with one factor.
+    M = np.asarray(system.mass_matrix(()))
+    xi = np.array([[now[n] for n in ("omega", "vx", "vy")] for now in (before, after)])
+    c, s = np.cos(before["theta"]), np.sin(before["theta"])
+    arm = at[:2] - [before["x"], before["y"]]
+    covector = np.array([arm[0] * direction[1] - arm[1] * direction[0], c * direction[0] + s * direction[1]])
+    jump = (M @ (xi[1] - xi[0]))[:2]
+    assert jump[0] * covector[1] == pytest.approx(jump[1] * covector[0], abs=1e-12)
+    page.evaluate("geonhPlay.advance(1)")
+    assert observed(page)["t"] == pytest.approx(1.0)
+
+
+def test_two_runs_links_and_tables(opened, files):
+    path = files("chaplygin-sleigh", ("gni", "rkmk4"))
+    page = opened(path)
+    page.get_by_role("button", name="second run").click()
+    assert page.evaluate("geonhPlay.runs.map((run) => run.settings.method)") == [0, 1]
+    page.get_by_role("radio", name="run B").click()
+    page.get_by_role("slider", name="m: Mass, kg").fill("2")
+    page.evaluate("geonhPlay.advance(0.3)")
+    picture(page, "play-two")
+    apart = observed(page)["energy"], observed(page, 1)["energy"]
+    assert apart[0] != apart[1]
+    table = page.evaluate("geonhPlay.csv()").splitlines()
+    assert table[0].startswith('run,"t (s)","theta (rad)","x (m)","y (m)"')
+    assert [line[0] for line in table[1:]] == ["A"] * 2 + ["B"] * 2
+    link = page.evaluate("geonhPlay.link()")
+    again = opened(path, link=link)
+    assert again.evaluate("geonhPlay.runs.map((run) => run.settings.parameters.m)") == [1, 2]
+    again.evaluate("geonhPlay.advance(0.3)")
+    assert (observed(again)["energy"], observed(again, 1)["energy"]) == apart
+    broken = opened(path, link="#%7B%22runs%22%3A%5B%7B%22method%22%3A7%2C%22dt%22%3A-1%7D%5D%7D")
+    assert broken.evaluate("geonhPlay.runs.map((run) => [run.settings.method, run.settings.dt])") == [[0, 0.01]]
+
+
+def test_it_works_at_the_width_of_a_phone_and_by_keyboard(opened, files):
+    page = opened(files("chaplygin-sleigh", ("gni", "rkmk4")), width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.keyboard.press(" ")
+    page.wait_for_function("geonhPlay.runs[0].time > 0.1", timeout=60_000)
+    page.keyboard.press(" ")
+    stopped = page.evaluate("geonhPlay.runs[0].time")
+    page.wait_for_timeout(100)
+    assert page.evaluate("geonhPlay.runs[0].time") == stopped
+    page.keyboard.press(".")
+    assert page.evaluate("geonhPlay.runs[0].time") == pytest.approx(stopped + 0.01)
+    energy = observed(page)["energy"]
+    page.keyboard.press("p")
+    assert observed(page)["energy"] != energy
+    page.keyboard.press("s")
+    assert page.evaluate("geonhPlay.runs.length") == 2
+    page.keyboard.press("r")
+    assert page.evaluate("geonhPlay.runs[0].time") == 0
+    picture(page, "play-phone")
+
+
+def test_a_body_is_pushed_with_the_mouse(opened, files):
+    page = opened(files("chaplygin-sleigh", ("gni", "rkmk4")))
+    before = observed(page)
+    box = page.locator("#scene").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 120, y - 20, steps=4)
+    picture(page, "play-push")
+    page.mouse.up()
+    assert observed(page)["energy"] != before["energy"]
+    assert abs(observed(page)["vy"]) < 1e-14
+
+
+def test_a_run_that_stops_says_why(opened, tmp_path):
+    system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=lambda x: jnp.log(x[0]), name="well")
+    page = opened(play(system, tmp_path / "well.html", "rkmk4", xi0=[-1.0, 0.0], g0=[1.0, 0.0], n_steps=20).path)
+    page.evaluate("geonhPlay.advance(5)")
+    assert "stopped at t = " in page.locator("#warning").inner_text()
+    assert "not finite" in page.locator("#warning").inner_text()
+
+
+def test_a_page_loads_nothing_and_allows_nothing_else(files):
+    text = files("chaplygin-sleigh", ("gni", "rkmk4")).read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not any(word in text for word in ('src="http', 'href="http', "import(", "fetch("))
+    assert "{{" not in text.split('<script type="text/plain" id="data">')[0]
+
+
+def test_a_system_without_a_drawing_is_refused():
+    system = gn.System(gn.groups.SO2(), metric=[1.0])
+    with pytest.raises(NoDrawingError, match="has no drawing, and its space implies none"):
+        system.play(xi0=[1.0])
+    with pytest.raises(TypeError, match="system must be a geonh System"):
+        play("sleigh")
