@@ -44,7 +44,7 @@ SHORTEST = 2.0**-40
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 ROUNDING = 1e-9
-"""Part of a step within which a guard that is past zero by rounding comes back."""
+"""Part of a whole step within which a guard that is past zero by rounding comes back."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 
@@ -221,7 +221,8 @@ class ModalRun:
                 continue
             problem = self._problem(clock)
             soon = computed(_value_soon, problem, Node.of(state))[i]
-            past = (events[i] + (soon - events[i]) * (ROUNDING / SOON)) * guard.direction > 0
+            back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
+            past = (events[i] + (soon - events[i]) * (back / SOON)) * guard.direction > 0
             if soon < events[i] if vanished else past:
                 t = np.array([clock.t0 + int(state.k) * clock.dt], float)
                 xi, names = np.asarray(loop.begin.xi), tuple(event.name for event in problem.events)
