@@ -110,8 +110,10 @@ def _advice(name: str, names: list[str]) -> str:
 
 
 RUNS = {
-    "h step stepsize step_size timestep time_step delta_t first_step": "dt",
-    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "h step stepsize step_size timestep time_step delta_t first_step dt0": "dt",
+    "max_step dtmax": "it is an option of the method, Adaptive(RKMK(8), tolerance, max_step=…)",
+    "stepsize_controller controller": "tolerance",
+    "max_steps max_num_steps": "a run ends at t_end, however many steps lead there",
     "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",

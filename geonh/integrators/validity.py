@@ -69,6 +69,8 @@ class Result(IntEnum):
         Forces that depend on the multipliers leave no motion, or two.
     GAINS : 14
         The step is too long for the gains of a feedback integrator.
+    UNFINISHED : 15
+        ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
     """
 
     SUCCESS = 0
@@ -86,6 +88,7 @@ class Result(IntEnum):
     END = 12
     PAINLEVE = 13
     GAINS = 14
+    UNFINISHED = 15
 
     @property
     def failed(self) -> bool:
@@ -125,8 +128,8 @@ class Result(IntEnum):
             ),
             Result.STEP: (
                 "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
-                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding, or too large "
-                "for reversible steps"
+                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding of numbers of "
+                "this size (Adaptive has sizes=), or too large for reversible steps"
             ),
             Result.END: "the next step would pass the end of the run",
             Result.PAINLEVE: (
@@ -137,6 +140,7 @@ class Result(IntEnum):
                 "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
                 "with the derivatives of energy and constraint; lower dt, or the gains"
             ),
+            Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
         }[self]
 
 
@@ -191,6 +195,16 @@ def unless_risen(system: System, state: State, t: ArrayLike) -> State:
         return state
     risen = ~(excess(system, system.at(state.g, t)) <= RISE)
     return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
+
+
+def cosine(system: System, rows: Array, outcome: Outcome, t: ArrayLike) -> Array:
+    """Cosine between the spans of orthonormal ``rows`` of a node, shape=[m, n], and of the constraints after a step to
+    time t, shape=[].
+    """
+    if not len(rows):
+        return jnp.ones(())
+    x = system.at(outcome.g, t)
+    return det(rows @ _unit_rows(_linear_at(system, x, outcome), x).T)
 
 
 def _unit_rows(system: System, x: Any) -> Array:

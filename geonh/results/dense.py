@@ -134,7 +134,7 @@ def _between(run: Record, times: np.ndarray) -> Nodes:
     sign = np.sign(run.dt)
     at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
     nodes = jax.tree.map(lambda a: a[at], run.points)._replace(span=times - run.t[at])
-    rows, status = mapped(_after, run.problem._replace(method=maker_of(run.method)), nodes)
+    rows, status = mapped(after_span, run.problem._replace(method=maker_of(run.method)), nodes)
     _refuse_failed(times, status)
     return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
 
@@ -145,7 +145,7 @@ def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:
         raise ValueError(f"no solution at t = {times[i]:g}: {Result(int(status[i])).message}")
 
 
-def _after(problem: Problem, node: Node) -> tuple[Array, Array]:
+def after_span(problem: Problem, node: Node) -> tuple[Array, Array]:
     """Row of the node at the end of one step of the length ``node.span``, and its status."""
     p, (clock, k) = (node.p_plus + node.p_minus) / 2, node.local(problem.clock)
     xi = problem.system.velocity(problem.system.at(node.g, clock.time(k)), p)

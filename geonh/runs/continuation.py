@@ -68,13 +68,7 @@ def new_trajectory(
         "geonh_version": __version__,
     }
     return Trajectory(
-        Nodes(
-            k=np.zeros(1, dtype=np.int64),
-            g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
-            p_plus=np.asarray(state.p_plus)[None],
-            p_minus=np.asarray(state.p_minus)[None],
-            t=None if state.t is None else np.asarray(state.t)[None],
-        ),
+        Nodes.of_state(state),
         RunState(system, method, clock, state, None, events, crossings, new_trail(system, method)),
         dt=float(clock.dt),
         t0=float(clock.t0),

@@ -23,6 +23,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result, forces_held
+from geonh.integrators.variable_steps import is_at
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.results.dense import controls_of_part, partial_step
@@ -148,7 +149,7 @@ class Watching:
     def shortened(self, watched: Watched, end: float) -> tuple[Watched, int]:
         """Last step of a run with steps of variable length, which leads to its end, and its status."""
         row = np.empty((1, self.width))
-        while abs(end - watched.state.t) > 4 * np.finfo(float).eps * abs(end):  # once; more where an event is there
+        while not is_at(watched.state.t, end):  # once; more where an event is there
             memory = watched.state.memory._replace(h=np.float64(end - watched.state.t))
             begin = watched._replace(state=watched.state._replace(memory=memory))
             watched, status, _ = list(self.pieces(begin, 1, 1, row))[-1]

@@ -86,7 +86,7 @@ def solve(
         Times at which the solution is wanted, in the order of the run, in place of its nodes: ``traj(t_eval)``. Where
         neither ``n_steps`` nor ``t_end`` is given, the run ends at the last of them.
     tolerance : float, optional
-        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(5)`` when left out.
+        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(8)`` when left out.
     throw : bool
         Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
@@ -113,9 +113,9 @@ def solve(
     refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls, system=system)
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
-        t_end = _last_of(t_eval, t0)
+        t_end = last_of(t_eval, t0)
     varies = isinstance(method, VariableSteps)
-    span = as_variable_span(dt, n_steps, t_end, t0, xi0) if varies else as_span(dt, n_steps, t_end, t0)
+    span = as_variable_span(dt, n_steps, t_end, t0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
@@ -228,7 +228,7 @@ def resume(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _last_of(t_eval: Any, t0: Any) -> float:
+def last_of(t_eval: Any, t0: Any) -> float:
     """Last of the times, at which a run ends; ValueError if there is no step to it."""
     last = as_one_axis(t_eval, "t_eval")[-1]
     if last == as_float64(t0, "t0", ()):
@@ -255,7 +255,7 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     if t_end is not None and n_steps is None and not np.sign(dt) * (as_constant(t_end, "t_end") - last) > 0:
         raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
     if varies:
-        span = as_variable_span(dt, n_steps, t_end, last, ())
+        span = as_variable_span(dt, n_steps, t_end, last)
         return span.n_steps, span.end
     span = as_span(dt, n_steps, t_end, last)
     if span.dt != dt:
