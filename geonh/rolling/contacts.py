@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed, in_float64, traced_once
 from geonh.geometry.field import Moment
@@ -44,7 +44,7 @@ class Contact(NamedTuple):
     arm: Array
 
 
-@judged
+@validated
 @in_float64
 def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     """Contact point of a body of ``rolling``, actual or prospective; traceable, for forces and drawings.
@@ -72,7 +72,7 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     return touch(*node, parameters) if is_traced((parameters, node)) else computed(_contact_at, parameters, node)
 
 
-@judged
+@validated
 def start(
     system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +131,7 @@ def start(
     return g, xi
 
 
-@judged
+@validated
 @in_float64
 def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
     """Penetration depth of a body into its surface, m, negative if there is none; traceable, for events.
