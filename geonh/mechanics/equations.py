@@ -60,6 +60,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
+        u = None if u is None else as_float64(u, "u")
         if system.rank is None:
             result, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
             known = with_known_rank(system, t, g, rows, "at g")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -113,6 +113,9 @@ class SlipEnds(Event):
     name : str
         Label in ``traj.events`` and in files.
     """
+
+    least: ClassVar[float] = 1e-11
+    """Speed, relative to 1 m/s and the velocity, below which a slip that decreases has vanished."""
 
     def __init__(self, stop: bool = True, name: str = "slip ends"):
         self.function, self.direction, self.stop, self.name = _no_slip, -1, stop, name
