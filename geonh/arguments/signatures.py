@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
-from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, is_whole, shortly
+from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, entries, is_whole, shortly
 
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
@@ -144,7 +144,7 @@ RUNS = {
         "a run makes n_steps steps of length dt from t0 on, and saves each node, or every save_every-th"
     ),
 }
-"""What to write in runs in place of words of other libraries, and of other runs: an argument, or a sentence."""
+"""Advice on arguments of other libraries, and of other runs, by their names: an argument, or a sentence."""
 
 
 def argument_type(kind: type) -> type:
@@ -219,6 +219,7 @@ def _mapping(value: Any, name: str) -> None:
 
 def _sequence(value: Any, name: str) -> None:
     listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
+    listed = listed and entries(value) is not None
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64, require_float64
 from geonh.arguments.signatures import named
 from geonh.arguments.validators import as_count, as_flag
@@ -105,6 +106,8 @@ def integrate(
         If JAX is in single precision: call it within ``with geonh.float64():``.
     ValueError, TypeError
         For invalid input, including an inconsistent start that is not traced.
+    MemoryError
+        If the nodes would take most of the machine's memory.
 
     Examples
     --------
@@ -138,6 +141,9 @@ def integrate(
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
         n_nodes, sizes = n_steps // stride, (layouts.node.size + 1, layouts.inverses.size)
+        refuse_too_much(
+            f"{n_nodes} nodes", {"nodes": (n_nodes + 1) * sizes[0]}, "pass fewer steps, or raise save_every"
+        )
         run = Steps(_FirstNode(layouts), _StepOfVectors(layouts), parts, n_nodes, stride, *sizes, rows is not None)
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
