@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
-from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, is_whole, shortly
+from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, entries, is_whole, shortly
 
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
@@ -110,8 +110,10 @@ def _advice(name: str, names: list[str]) -> str:
 
 
 RUNS = {
-    "h step stepsize step_size timestep time_step delta_t first_step": "dt",
-    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "h step stepsize step_size timestep time_step delta_t first_step dt0": "dt",
+    "max_step dtmax": "it is an option of the method, Adaptive(RKMK(8), tolerance, max_step=…)",
+    "stepsize_controller controller": "tolerance",
+    "max_steps max_num_steps": "a run ends at t_end, however many steps lead there",
     "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",
@@ -142,7 +144,7 @@ RUNS = {
         "a run makes n_steps steps of length dt from t0 on, and saves each node, or every save_every-th"
     ),
 }
-"""What to write in runs in place of words of other libraries, and of other runs: an argument, or a sentence."""
+"""Advice on arguments of other libraries, and of other runs, by their names: an argument, or a sentence."""
 
 
 def argument_type(kind: type) -> type:
@@ -217,6 +219,7 @@ def _mapping(value: Any, name: str) -> None:
 
 def _sequence(value: Any, name: str) -> None:
     listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
+    listed = listed and entries(value) is not None
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 

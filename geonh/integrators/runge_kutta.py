@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -59,49 +59,28 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.prediction import continued, followed_by, repeated
-from geonh.integrators.tableaux import BUTCHER6, DORMAND_PRINCE, DORMAND_PRINCE_ERROR, GAUSS, RK4, weighted
+from geonh.integrators.tableaux import (
+    BUTCHER6,
+    DORMAND_PRINCE,
+    DORMAND_PRINCE_8,
+    EMBEDDED,
+    GAUSS,
+    RK4,
+    estimated,
+    stages,
+    weighted,
+)
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
 from geonh.mechanics.system import System
 
-MANY = 30
-"""Number of velocities from which the stages of explicit methods are computed in a loop."""
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
-TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6}
-
-
-class Slopes(NamedTuple):
-    """σ̇, ẇ and ξ at a stage, each of shape=[n]."""
-
-    of_sigma: Array
-    of_w: Array
-    xi: Array
-
-
-def _slopes(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -> list[Slopes]:
-    """Slopes at the stages of an explicit method, at ``(c, σ, change of w)`` each."""
-    slopes: list[Slopes] = []
-    for i, weights in enumerate(a):
-        sigma, change = (weighted(h * weights, [s[j] for s in slopes], n) for j in (0, 1))
-        slopes.append(slopes_at(float(np.sum(weights)), sigma if i else None, change))
-    return slopes
-
-
-def _slopes_in_a_loop(slopes_at: Callable[..., Slopes], h: Array, a: np.ndarray, n: int) -> list[Slopes]:
-    """The same in a loop from the second stage on, so that the program is as short as that of two."""
-    first = jnp.zeros((len(a), 3, n)).at[0].set(jnp.stack(slopes_at(0.0, None, jnp.zeros(n))))
-
-    def stage(slopes: Array, at: tuple[Array, ...]) -> tuple[Array, None]:
-        i, c, weights = at
-        sigma, change, _ = h * sum(weight * rows for weight, rows in zip(weights, slopes, strict=True))
-        return lax.dynamic_update_index_in_dim(slopes, jnp.stack(slopes_at(c, sigma, change)), i, 0), None
-
-    numbers = np.arange(len(a)), np.sum(a, axis=1), a[:, : len(a)]
-    found = lax.scan(stage, first, tuple(jnp.asarray(x[1:]) for x in numbers))[0]
-    return [Slopes(*rows) for rows in found]
+FEW_STAGES, FEW_VELOCITIES = 7, 5
+"""Numbers of stages and of velocities beyond which the stages are in a loop, so that the program is shorter."""
+TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6, 8: DORMAND_PRINCE_8}
 
 
 class RKMK(RetractingIntegrator):
@@ -110,8 +89,8 @@ class RKMK(RetractingIntegrator):
     Parameters
     ----------
     order : int
-        4 (classical, four stages), 5 (Dormand and Prince, six stages; with the embedded order 4 it controls the
-        error, ``Adaptive(RKMK(5), tolerance)``) or 6 (Butcher, seven stages).
+        4 (classical, four stages), 6 (Butcher, seven stages), 5 or 8 (Dormand and Prince, six and twelve stages; with
+        their embedded methods they control the error, ``Adaptive(RKMK(8), tolerance)``).
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
 
@@ -128,6 +107,8 @@ class RKMK(RetractingIntegrator):
        (2000), 215–365; §4.
     .. [Dormand1980] J. R. Dormand, P. J. Prince, "A family of embedded Runge–Kutta formulae", Journal of Computational
        and Applied Mathematics 6 (1980), 19–26; the tableau of order 5.
+    .. [Hairer1993] E. Hairer, S. P. Nørsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd edition,
+       Springer (1993); §II.10, the tableau of order 8, DOP853.
     .. [Butcher1964] J. C. Butcher, "On Runge–Kutta processes of high order", Journal of the Australian Mathematical
        Society 4 (1964), 179–194; the tableau of order 6.
     """
@@ -142,35 +123,33 @@ class RKMK(RetractingIntegrator):
     @property
     def guarantees(self) -> Guarantees:
         made = explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
-        return replace(made, embedded=4) if self.stages_order == 5 else made
+        return replace(made, embedded=EMBEDDED[self.stages_order].order) if self.stages_order in EMBEDDED else made
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         return self._step(system, clock, state, TABLEAUX[self.stages_order][0])[0]
 
     def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
         """Step, and the difference of the embedded solution from it, in σ and in ξ: shape=[2n]."""
-        a, b = DORMAND_PRINCE
-        made, slopes = self._step(system, clock, state, np.vstack([a, b]))
-        error = clock.dt * DORMAND_PRINCE_ERROR
-        return made, jnp.concatenate([weighted(error, [s[i] for s in slopes], system.group.dim) for i in (0, 1)])
+        embedded, n = EMBEDDED[self.stages_order], system.group.dim
+        made, slopes = self._step(system, clock, state, embedded.a)
+        return made, jnp.concatenate([estimated(embedded, [s[i : i + n] for s in slopes], n, clock.dt) for i in (0, n)])
 
-    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Slopes]]:
-        """Step, and the slopes at the stages in the rows of a."""
+    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Array]]:
+        """Step, and the slopes (σ̇, ẇ, ξ) at the stages in the rows of a, shape=[3n] each."""
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         w = system.velocity(x, state.p_minus)
         N = normals(system.linear_at(w), x)
 
-        def slopes_at(c: ArrayLike, sigma: Array | None, change: Array) -> Slopes:
-            """Slopes at the stage with this σ, None at the first, where it is zero."""
-            t = clock.time(state.k + c)
-            stage = x if sigma is None else system.act(x, tau(group, sigma), c * h)
-            xi, rate = rates(system, t, stage, w + change, N, clock.between(t))
-            return Slopes(xi if sigma is None else tau.dtau_inv(group, -sigma) @ xi, rate, xi)
+        def slope(c: Any, change: Array) -> Array:
+            sigma, begins = change[:n], isinstance(c, float) and c == 0
+            stage, t = x if begins else system.act(x, tau(group, sigma), c * h), clock.time(state.k + c)
+            xi, rate = rates(system, t, stage, w + change[n : 2 * n], N, clock.between(t))
+            return jnp.concatenate([xi if begins else tau.dtau_inv(group, -sigma) @ xi, rate, xi])
 
-        slopes = _slopes_in_a_loop(slopes_at, h, a, n) if n >= MANY else _slopes(slopes_at, h, a, n)
-        sigma, change, turned = (weighted(h * b, [s[j] for s in slopes], n) for j in range(3))
+        slopes = stages(slope, a, 3 * n, h, loop=len(a) > FEW_STAGES and n > FEW_VELOCITIES)
+        sigma, change, turned = jnp.split(weighted(b, slopes, 3 * n, h), 3)
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + change, N)

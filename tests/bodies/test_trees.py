@@ -263,6 +263,16 @@ def test_what_is_no_tree_is_refused_by_name(links, words):
         bodies.tree(links())
 
 
+def test_names_of_parameters_are_judged():
+    for varied, words in (
+        (np.ones(3, bool), "varied must be a list of names"),
+        (["lower.mass", 3], "varied must be a list of names"),
+        ({"lower.mass": 2.0}, r"varied\['lower.mass'\] must be a function"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            double_pendulum(varied=varied)
+
+
 def test_numbers_of_a_mimic_may_be_of_any_kind():
     other = Mimic("lower", Fraction(1, 2), np.array(0.25, ">f8"))
     assert other == Mimic("lower", 0.5, 0.25)

@@ -18,6 +18,18 @@ from geonh.arguments.validators import as_float64
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 
 XI = np.array([0.3, 1.0, -0.2])
+
+
+class Unlisted:
+    """A list in name only."""
+
+    def __len__(self):
+        raise RuntimeError("it has no length")
+
+    def __getitem__(self, i):
+        raise RuntimeError("it has no entries")
+
+
 SAME = {
     "pandas": pd.Series(XI),
     "xarray": xr.DataArray(XI),
@@ -123,6 +135,8 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
             "statistics must be",
         ),
         (lambda: gn.bodies.tree(memoryview(np.ones((2, 2)))), "links must be a list"),
+        (lambda: gn.bodies.tree([], contacts=range(10**13)), "contacts must be a list"),
+        (lambda: gn.bodies.tree(Unlisted()), "links must be a list"),
         (lambda: SE2().dexp({1: 2.0, "a": 3.0}), "xi of SE2.dexp|xi must have keys of one type"),
         (lambda: gn.solve(systems.suslov(), tolerance=1e-5, t_end=1.0, xi0=[0.0, 1e308, 0.0]), "xi0 .* is too fast"),
         (lambda: as_float64(np.broadcast_to(1.0, 10**10), "dt", ()), r"dt must have shape \(\)"),
@@ -152,6 +166,7 @@ def test_a_list_that_contains_itself_is_named():
         "J": systems.heavy_top,
         "xi0": lambda x: gn.solve(sleigh, xi0=x, dt=0.1, n_steps=1),
         "x": lambda x: gn.rolling.wheel(0.1, 0.1, x=x),
+        "space": lambda x: gn.System(x, metric=[1.0]),
         "controls returned a list that": lambda x: gn.solve(driven, xi0=[0.0], dt=0.1, n_steps=1, controls=lambda t: x),
     }.items():
         with pytest.raises(ValueError, match=rf"^{words} contains itself"):
@@ -232,3 +247,8 @@ def test_times_of_a_compiled_run_have_the_bits_of_solve():
         for t0, dt in np.random.default_rng(0).uniform(0.005, 0.05, (10, 2)):
             run = gn.solve(system, "midpoint", xi0=xi0, t0=t0, dt=dt, n_steps=60, save_every=1)
             np.testing.assert_array_equal(times(t0, dt), run.t)
+
+
+def test_nodes_of_integrate_that_take_all_memory_are_refused():
+    with gn.float64(), pytest.raises(MemoryError, match=r"\d+ nodes take .* GiB .*: pass fewer steps"):
+        gn.integrate(systems.suslov(), "rkmk4", xi0=[0.3, 0.1, 0.0], dt=0.1, n_steps=10**11)
