@@ -149,7 +149,7 @@ class Placed(NamedTuple):
 
     @classmethod
     def of(cls, shared: Shared, at: MemberNode) -> Placed:
-        problem, (k, g_vector, p_plus, p_minus, t) = shared.problem(at.member), at.node
+        problem, (k, g_vector, p_plus, p_minus, t, _) = shared.problem(at.member), at.node
         if at.member.controls is not None:
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
             problem, k = problem._replace(clock=clock), jnp.zeros_like(k)

@@ -71,6 +71,10 @@ class Result(IntEnum):
         The step is too long for the gains of a feedback integrator.
     UNFINISHED : 15
         ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
+    SWITCHES : 16
+        Modes switch without end within one step.
+    SLIP : 17
+        The direction of a slip turns too far within one step.
     """
 
     SUCCESS = 0
@@ -89,6 +93,8 @@ class Result(IntEnum):
     PAINLEVE = 13
     GAINS = 14
     UNFINISHED = 15
+    SWITCHES = 16
+    SLIP = 17
 
     @property
     def failed(self) -> bool:
@@ -141,6 +147,14 @@ class Result(IntEnum):
                 "with the derivatives of energy and constraint; lower dt, or the gains"
             ),
             Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
+            Result.SLIP: (
+                "the direction of the slip turns by more than a third of a right angle within one step, as where the "
+                "slip nearly vanishes; lower dt, or take Modes, which part such a step"
+            ),
+            Result.SWITCHES: (
+                "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
+                "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this"
+            ),
         }[self]
 
 
@@ -160,6 +174,7 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
         (jnp.logical_not(outcome.converged), Result.NEWTON),
         (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
         (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (_slip_turns(system, t, x, outcome), Result.SLIP),
         (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
@@ -228,6 +243,15 @@ def _jams(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | boo
     if system.multiplier_forces is None:
         return False
     return determinant(system, jnp.asarray(t), x, _velocity(system, x, outcome)) <= 0
+
+
+def _slip_turns(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | bool:
+    """True if forces that know where the step began have another direction at its end."""
+    forces = system.multiplier_forces
+    if forces is None or not forces.is_held:
+        return False
+    keeps = forces.keeps_direction(jnp.asarray(t), x, _velocity(system, x, outcome), system.parameters)
+    return False if keeps is True else jnp.logical_not(keeps)
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

@@ -8,6 +8,7 @@ start, which has their order.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -112,6 +113,8 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
     ValueError
         If a step from a node fails.
     """
+    if run.run.modes is not None:
+        return _in_modes(run, times)
     if isinstance(run.method, VariableSteps):
         return _between(run, times)
     dt, last = run.dt, len(run) - 1
@@ -129,7 +132,7 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
 def _between(run: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run with steps of variable length, by one step of the method that makes them."""
     assert run.method is not None
-    if np.any(np.diff(run.k) != 1):
+    if np.any(np.diff(run.k) > 1) or (run.run.modes is None and np.any(np.diff(run.k) != 1)):
         raise ValueError("steps of variable length are not done again: the solution between them needs save_every=1")
     sign = np.sign(run.dt)
     at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
@@ -137,6 +140,21 @@ def _between(run: Record, times: np.ndarray) -> Nodes:
     rows, status = mapped(after_span, run.problem._replace(method=maker_of(run.method)), nodes)
     _refuse_failed(times, status)
     return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
+
+
+def _in_modes(run: Record, times: np.ndarray) -> Nodes:
+    """Nodes of a run with modes at the given times: of each mode by its system."""
+    modes, which = run.run.modes, run.nodes.mode
+    assert modes is not None
+    at = np.clip(np.searchsorted(np.sign(run.dt) * run.t, np.sign(run.dt) * times, side="right") - 1, 0, len(run) - 1)
+    found, mode = [], which[at]
+    for one in np.unique(mode):
+        part = replace(run, run=replace(run.run, system=modes.systems[one]))
+        found.append((np.flatnonzero(mode == one), _between(part, times[mode == one])))
+    order = np.argsort(np.concatenate([places for places, _ in found]))
+    parts = (nodes[:5] for _, nodes in found)
+    k, g_vector, p_plus, p_minus, t = (np.concatenate(columns)[order] for columns in zip(*parts, strict=True))
+    return Nodes(k, g_vector, p_plus, p_minus, t, mode)
 
 
 def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:

@@ -65,6 +65,8 @@ class Nodes(NamedTuple):
         Incoming and outgoing momenta.
     t : ndarray, shape=[…], or None
         Times, seconds; None for t_k.
+    mode : ndarray of int, shape=[…], or None
+        Modes, as indices; None of a run of one system.
     """
 
     k: ArrayLike
@@ -72,6 +74,7 @@ class Nodes(NamedTuple):
     p_plus: ArrayLike
     p_minus: ArrayLike
     t: ArrayLike = None
+    mode: ArrayLike = None
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n: int, *, timed: bool = False) -> Nodes:

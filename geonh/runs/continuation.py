@@ -178,14 +178,20 @@ def bound(
         g=system.point(trajectory.state.g, on_group=False)
     )  # the distance from the group is the method's
     system = with_rank_near(system, clock.time(int(state.k)), state.g)
-    if isinstance(state.memory, files.Leaves):
-        node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
-        memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
-        state = state._replace(memory=memory, warm=warm)
-        if state.rows.shape != node.rows.shape:
-            raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
+    state = completed(state, system, method, clock)
     prepared = trajectory.with_run(system=system, method=method, clock=clock, state=state)
     return _changed(prepared, trajectory, changes) if changes else prepared
+
+
+def completed(state: State, system: System, method: Integrator, clock: Clock) -> State:
+    """State of a file in the structure that a method gives it; ValueError if it is of another one."""
+    if not isinstance(state.memory, files.Leaves):
+        return state
+    node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
+    memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
+    if state.rows.shape != node.rows.shape:
+        raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
+    return state._replace(memory=memory, warm=warm)
 
 
 def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, str]:

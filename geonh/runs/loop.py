@@ -122,6 +122,11 @@ def advance(
         except BaseException as error:
             _attach_trajectory(error, run)
             raise
+    return thrown(result, throw)
+
+
+def thrown(result: Trajectory, throw: bool) -> Trajectory:
+    """Result of a run; IntegrationError if a step failed, and ``throw``."""
     if throw and result.status.failed:
         raise IntegrationError(f"{result.message}; the trajectory up to there is in the error's .trajectory", result)
     return result
