@@ -16,7 +16,7 @@ import scipy
 from jax import Array
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.engine import computed, mapped
 from geonh.groups.base import LieGroup, Point
@@ -28,7 +28,7 @@ _FINITE_DIFFERENCE = 1e-8
 """Accuracy of central differences with the step above on maps of order one."""
 
 
-@judged
+@validated
 def check_group(
     group: LieGroup, *, n_samples: int = 20, seed: int = 0, tol: float = 1e-9, half_turn: bool = True
 ) -> None:

@@ -31,7 +31,7 @@ from jax import Array, lax
 from geonh.algebra.linear import saddle, solve
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import Precise, computed
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
@@ -200,7 +200,7 @@ class Connection(Precise):
         return jnp.einsum("kij,i,j->k", c, a, b)
 
 
-@judged
+@validated
 def nonholonomic_connection(
     system: System, shape: Sequence[str] | None = None, *, sections: Callable | None = None
 ) -> Connection:

@@ -27,7 +27,7 @@ from geonh.analysis.motions import (
     verified_motions,
 )
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, span, staircase
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
@@ -94,7 +94,7 @@ class Linearisation:
     __repr__ = __str__
 
 
-@judged
+@validated
 def linearise(
     system: System,
     g: Any,

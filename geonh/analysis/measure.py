@@ -30,7 +30,7 @@ from geonh.analysis.motions import value_of_controls
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import mapped
 from geonh.geometry.field import Field
@@ -73,7 +73,7 @@ class InvariantMeasure:
     __repr__ = __str__
 
 
-@judged
+@validated
 def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any = None) -> float:
     """Divergence of the constrained equations at a state, 1/s, with respect to the kinetic volume.
 
@@ -108,7 +108,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     return float(_divergences(system, nodes, as_float64(t, "t", ()), u)[0])
 
 
-@judged
+@validated
 def invariant_measure(
     system: System,
     candidates: Mapping[str, Callable] | None = None,

@@ -26,7 +26,7 @@ from geonh.analysis.closing import FREE, HALVINGS, ClosedArc, boundary_problem, 
 from geonh.analysis.flow import Arc, BoundaryProblem, PhasePoint, flow_derivatives
 from geonh.analysis.subspaces import span, staircase
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -94,7 +94,7 @@ class PeriodicOrbit:
     __repr__ = __str__
 
 
-@judged
+@validated
 def periodic_orbit(
     system: System,
     g: Any,
@@ -194,7 +194,7 @@ def periodic_orbit(
     return orbit
 
 
-@judged
+@validated
 def continue_orbit(
     system: System,
     orbit: PeriodicOrbit,

@@ -24,7 +24,7 @@ from jax import Array
 from geonh.analysis.equations import coordinate_names, equations, material_symmetries
 from geonh.analysis.motions import generators, given_motions, single
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_part
 from geonh.engine import mapped
 from geonh.geometry.field import check_arguments, tried
@@ -63,7 +63,7 @@ class SteadyMotion(NamedTuple):
     iterations: int
 
 
-@judged
+@validated
 def steady_motion(
     system: System,
     g: Any,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link, Spring
 from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
 
@@ -225,16 +225,21 @@ class Numbers:
         Raises
         ------
         TypeError, ValueError
-            For the name of a parameter that is not ``owner.number``, a function that gives another shape, or the name
-            of a parameter twice.
+            For the name of a parameter that is not ``owner.number``, or is that of two owners, a function that gives
+            another shape, or the name of a parameter twice.
         """
-        known = _numbers_of(owners)
-        for name in varied:
+        known, shared = _numbers_of(owners)
+        for name in as_names([*varied] if isinstance(varied, Mapping) else varied, "varied"):
             owner, _, number = name.rpartition(".")
             if owner not in known:
                 raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
             if number not in known[owner]:
                 raise ValueError(f"varied: {name!r} is not among the numbers of {owner!r}: {list(known[owner])}")
+            if name in shared:
+                raise ValueError(
+                    f"varied: {name!r} is a number of two, of a link or joint and of a contact, loop or spring of that "
+                    "name: give the latter a name of its own, name="
+                )
         given = {key: known[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
         if not isinstance(varied, Mapping):
             own = {key: as_float64(value, key) for key, value in given.items()}
@@ -245,6 +250,8 @@ class Numbers:
         values = {}
         with float64():
             for key, function in varied.items():
+                if not callable(function):
+                    raise TypeError(f"varied[{key!r}] must be a function of the parameters, got {shortly(function)}")
                 value = as_float64(np.asarray(function(dict(parameters))), f"varied[{key!r}]", np.shape(given[key]))
                 owner, _, number = key.rpartition(".")
                 values[owner, number] = value
@@ -265,16 +272,20 @@ class Numbers:
         return found
 
 
-def _numbers_of(owners: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """Numbers that may be parameters, by the name of their owner."""
+def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Numbers that may be parameters, by the name of their owner, and those "owner.number" that two owners have."""
     found: dict[str, dict[str, Any]] = {}
+    shared = set()
     for owner in owners:
-        sizes = SIZES if isinstance(owner, Link) else getattr(owner, "sizes", ())
-        found.setdefault(owner.name, {}).update({name: getattr(owner, name) for name in sizes})
-        if isinstance(owner, Link):
-            joint = owner.joint
-            found.setdefault(joint.name, {}).update({name: getattr(joint, name) for name in JOINT_SIZES})
-    return found
+        of_link = isinstance(owner, Link)
+        for part, sizes in (
+            (owner, SIZES if of_link else getattr(owner, "sizes", ())),
+            *([(owner.joint, JOINT_SIZES)] if of_link else []),
+        ):
+            numbers = found.setdefault(part.name, {})
+            shared |= {f"{part.name}.{name}" for name in sizes if name in numbers}
+            numbers.update({name: getattr(part, name) for name in sizes})
+    return found, shared
 
 
 def _refuse_twice(names: Sequence[str], what: str) -> None:

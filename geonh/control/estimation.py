@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, as_names, as_part
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
 from geonh.geometry.field import takes_parameters, tried
@@ -69,7 +69,7 @@ class Estimate:
     __repr__ = __str__
 
 
-@judged
+@validated
 def estimate(
     system: System,
     names: str | Sequence[str],

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.control.chart import minimise_in_chart
 from geonh.control.descent import SearchResult, descend, escape_saddles, restore_feasibility
@@ -98,7 +98,7 @@ class OptimalControl:
         )
 
 
-@judged
+@validated
 def optimal_control(
     system: System,
     *,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
 from geonh.control.forward import ShootingProblem, ShootingValues, interpolated, shooting_values
 from geonh.control.nlp import NonlinearProgram, minimise, require
@@ -98,7 +98,7 @@ class Shot:
         )
 
 
-@judged
+@validated
 def shooting_control(
     system: System,
     *,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.engine import in_float64
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import Generators, SymmetrySection, element_of, generators_or_default, untraced
@@ -15,7 +15,7 @@ from geonh.results.same_system import refuse_another_space
 from geonh.results.trajectory import Trajectory
 
 
-@judged
+@validated
 @in_float64
 def momentum_equation_residual(
     system: System, trajectory: Trajectory, section: SymmetrySection, *, generators: Generators | None = None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.shapes import Part, _axis, as_colour
 from geonh.engine import in_float64
@@ -132,7 +132,7 @@ def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     return Pose(jnp.eye(3), _vector(x, y, z))
 
 
-@judged
+@validated
 @in_float64
 def turned(axis: str, angle: Any) -> Pose:
     """Pose rotated about an axis, with the origin unchanged.
@@ -159,7 +159,7 @@ def turned(axis: str, angle: Any) -> Pose:
     return Pose(R[order][:, order], jnp.zeros(3))
 
 
-@judged
+@validated
 @in_float64
 def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     """Pose with one of its axes along a direction.

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Pose
 from geonh.drawing.level import fitted
@@ -95,8 +95,8 @@ class Scene:
     @property
     def traces(self) -> list[Moving]:
         """Bodies with a trace; by default the first solid one."""
-        said = [body for body in self.bodies if body.trace is not None]
-        return said or [body for body in self.bodies if body.is_solid][:1]
+        declared = [body for body in self.bodies if body.trace is not None]
+        return declared or [body for body in self.bodies if body.is_solid][:1]
 
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:
@@ -119,7 +119,7 @@ class Scene:
         return turning and all(np.ptp(b.path[:, 2]) < 1e-12 for b in self.traces)
 
 
-@judged
+@validated
 def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
     """Evaluate the drawing of a trajectory's system along its nodes.
 

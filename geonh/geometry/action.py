@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.engine import Precise, traced_once
 from geonh.groups.base import LieGroup, Point, tree_add
@@ -199,7 +199,7 @@ class ShapeBase(Action):
     point_indices: tuple[int, ...] = eqx.field(static=True)
     velocity_indices: tuple[int, ...] = eqx.field(static=True)
 
-    @judged
+    @validated
     def __init__(self, group: LieGroup, names: Sequence[str] | None = None):
         additive = _additive_coordinates(group)
         if names is None:

@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import call_in_numpy, in_float64
 from geonh.groups.base import LieGroup, check_rotation
@@ -90,7 +90,7 @@ def unit_quaternion(R: Array) -> Array:
     return row / jnp.sqrt(jnp.sum(row * row, axis=-1))[..., None]
 
 
-@judged
+@validated
 @in_float64
 def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     """Rotation matrix of a quaternion, which need not be of unit length.
@@ -135,7 +135,7 @@ def _rotation(q: Array, scalar_first: bool) -> Array:
     )
 
 
-@judged
+@validated
 @in_float64
 def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     """Unit quaternion of a rotation matrix, with non-negative scalar part.

@@ -16,7 +16,7 @@ of first integrals leaves the motion on V = 0 as it is and attracts to it, the r
 forms are made orthonormal, as in the paper, or taken as they are (its Remark 2.4).
 
 The theory asks that V⁻¹([0, c]) be compact and hold no other critical points of V (often not so: positions are
-unbounded), and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at the start.
+unbounded), and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at each node.
 
 Source: Chang, Perlmutter, *Feedback integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 29 (2019),
 eqs. 6, 10, 17, 24, 28.
@@ -34,11 +34,12 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import orthonormal_forms, pivots, saddle
-from geonh.arguments.validators import as_flag, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_flag, shortly
 from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import EXPLICIT, explicit_step
+from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 
 ROUNDING = 1e-9
@@ -93,8 +94,8 @@ class Feedback(Integrator):
             raise TypeError(f"solver must be one of {list(EXPLICIT)} or a solver of diffrax, got {shortly(solver)}")
         chosen = dict(gains) if isinstance(gains, Mapping) else dict.fromkeys(BUILT_IN, gains)
         for name, gain in chosen.items():
-            if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
-                raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {shortly(gain)}")
+            if not as_constant(gain, f"gains of {name!r}") >= 0:
+                raise ValueError(f"gains of {name!r} must be numbers ≥ 0, got {shortly(gain)}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
         self.solver, self.orthonormal = solver, as_flag(orthonormal, "orthonormal")
 
@@ -141,17 +142,20 @@ class Feedback(Integrator):
 
     def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
         """True if dt > 0 and dt·λ ≤ limit for every eigenvalue λ of ∇²V: limit·1 − dt·∇²V has positive pivots."""
-        if not isinstance(self.solver, str):
-            return dt > 0
-        hessian = lax.stop_gradient(_hessian((self, system), (g0, xi0)))
-        return (dt > 0) & jnp.all(
-            pivots((1 + ROUNDING) * EXPLICIT[self.solver][2] * jnp.eye(len(hessian)) - dt * hessian) > 0
-        )
+        return (dt > 0) & self._is_stable(system, dt, self._start(system, g0, xi0))
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
         """Fastest rate of attraction at a start on the constraints, 1/s: the spectral radius of ∇²V; xi0, shape=[n]."""
         node = jax.tree.map(lambda a: np.asarray(a)[None], (g0, xi0))
-        return float(np.linalg.eigvalsh(mapped(_hessian, (self, system), node)[0]).max())
+        return float(np.linalg.eigvalsh(mapped(_hessian_at, (self, system), node)[0]).max())
+
+    def _is_stable(self, system: System, dt: Array, z: Array) -> Array | bool:
+        """True if dt·λ ≤ limit at z for every eigenvalue λ of ∇²V; of a solver of diffrax the limit is not known."""
+        if not isinstance(self.solver, str):
+            return True
+        hessian = lax.stop_gradient(_hessian(self, system, z))
+        limit = (1 + ROUNDING) * EXPLICIT[self.solver][2]
+        return jnp.all(pivots(limit * jnp.eye(len(hessian)) - dt * hessian) > 0)
 
     # --- the extended system -------------------------------------------------------------------------------
     def forms(self, system: System, x: Any) -> Array:
@@ -237,6 +241,7 @@ class Feedback(Integrator):
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z = jnp.concatenate([system.group.to_vector(state.g), state.p_minus])
+        stable = self._is_stable(system, clock.dt, z)
 
         def slope(c: Any, z: Array) -> Array:
             t = clock.time(state.k + c)
@@ -248,13 +253,17 @@ class Feedback(Integrator):
         else:
             z = _diffrax_step(self.solver, slope, clock.dt, z)
         g, p = self._split(system, z)
-        return Outcome(g, p, p, state.memory)
+        return Outcome(g, p, p, state.memory, status=jnp.where(stable, 0, np.int32(Result.GAINS)))
 
 
-def _hessian(tree: tuple, node: tuple) -> Array:
-    """Hessian ∇²V at a start, where the defects are zero: from their first derivatives, and the group part."""
+def _hessian_at(tree: tuple, node: tuple) -> Array:
+    """``_hessian`` of a method and a system at a start."""
     method, system = tree
-    z = method._start(system, *node)
+    return _hessian(method, system, method._start(system, *node))
+
+
+def _hessian(method: Feedback, system: System, z: Array) -> Array:
+    """Hessian ∇²V at z, where the defects are zero: from their first derivatives, and the group part."""
     targets = method._integrals(system, z)
     slopes = jacobian(lambda z: method._defects(system, z, targets), z, together=SIDE_BY_SIDE)
     hessian, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim

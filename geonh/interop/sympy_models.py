@@ -18,7 +18,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import TimeDependent, time_dependent
@@ -35,7 +35,7 @@ from geonh.interop.expressions import (
 from geonh.mechanics.system import System
 
 
-@judged
+@validated
 def from_sympy(
     model: Any,
     coordinates: Sequence | None = None,
@@ -107,7 +107,7 @@ def from_sympy(
     return _system(equations, parameters or {}, listed("controls", controls), listed("angles", angles), name)
 
 
-@judged
+@validated
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     """Velocity ξ = q̇ from the speeds of a KanesMethod.
 
@@ -138,7 +138,7 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     return np.einsum("...ij,...j->...i", K, _row_each(u, "u", k)) + k
 
 
-@judged
+@validated
 def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
     """Speeds of a KanesMethod from ξ = q̇; the inverse of ``velocity_of``.
 

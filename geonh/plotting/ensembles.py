@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, is_whole, shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
@@ -22,7 +22,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Default quantiles of a fan chart, if the ensemble has no ``Quantiles``."""
 
 
-@judged
+@validated
 def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, show: bool = False) -> Figure:
     """Plot quantiles over the members against time, or steps if the times differ: the median, and bands around it.
 
@@ -77,7 +77,7 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_histogram(
     ensemble: Ensemble, name: str, *, component: int | None = None, node: int = -1, bins: Any = 50, show: bool = False
 ) -> Figure:
@@ -129,7 +129,7 @@ def plot_histogram(
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str = "", show: bool = False) -> Figure:
     """Plot a value of each member in the plane of two parameters that differ: an image for a grid, else points.
 

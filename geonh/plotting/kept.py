@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MARKERS = "osD^vP*X"
 
 
-@judged
+@validated
 def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Plot the errors of conserved quantities, and each quantity itself, on scales that do not magnify rounding.
 
@@ -59,7 +59,7 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Plot multipliers λ of the constraint force, and those of the impulse for methods with one at the node.
 
@@ -97,7 +97,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) -> Figure:
     """Plot a phase portrait: one named component against another.
 
@@ -137,7 +137,7 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool = False) -> Figure:
     """Plot the Poincaré maps of several runs in one figure.
 
@@ -174,7 +174,7 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
     return figures.shown(figure, show)
 
 
-@judged
+@validated
 def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> Figure:
     """Plot errors at the end against step sizes, for several methods, with a line of each measured order.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
 from geonh.plotting import figures
@@ -29,7 +29,7 @@ FRONT = 1000
 """Z-order of markers: in front of all bodies, which matplotlib orders by their depth."""
 
 
-@judged
+@validated
 def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Plot the path with the body along it, errors of conserved quantities, attitude, velocities, force and energy.
 

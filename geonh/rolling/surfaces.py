@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import det, solve
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_positive, one_of, shortly
 from geonh.engine import Precise, traced_once
 from geonh.geometry.field import Field, Moment, TimeDependent
@@ -210,7 +210,7 @@ class _Round(Surface):
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
 
 
-@judged
+@validated
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
     """Plane e·X = level with the unit normal e; the body is on the side of e.
 
@@ -235,7 +235,7 @@ def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
     return _Plane(_unit(normal, "normal"), as_float64(level, "level", ()))
 
 
-@judged
+@validated
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
     """Cylinder about an axis of space through the origin.
 
@@ -261,7 +261,7 @@ def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
     return _Round(as_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
-@judged
+@validated
 def sphere(radius: float, side: str = "inside") -> Surface:
     """Sphere about the origin.
 

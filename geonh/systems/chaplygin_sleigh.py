@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, ball, box, cylinder, ground, planar, prism, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
@@ -46,7 +46,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System:  # noqa: E741
     """Chaplygin sleigh on SE(2), reduced (base point trivial).
 

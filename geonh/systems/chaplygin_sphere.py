@@ -25,7 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body
 from geonh.geometry.distribution import AffineDistribution
@@ -65,7 +65,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return ball_on_table(t, *g, parameters)
 
 
-@judged
+@validated
 def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), table_rate: float = 0.3) -> System:
     """Ball with any moments of inertia on a fixed or turning table, on R²×SO(3).
 

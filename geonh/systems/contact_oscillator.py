@@ -27,7 +27,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
@@ -49,7 +49,7 @@ def _gyroscopic(t: Any, x: Any, xi: Any, u: Any, parameters: Any) -> Any:
     return jnp.stack([-xi[2] * second, xi[2] * first, xi[0] * second - xi[1] * first])
 
 
-@judged
+@validated
 def contact_oscillator(eps: float = 1.0) -> System:
     """Contact oscillator on R³, reversible. Masses and spring constants are 1.
 
@@ -80,7 +80,7 @@ def contact_oscillator(eps: float = 1.0) -> System:
     )
 
 
-@judged
+@validated
 def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> System:
     """Contact oscillator in the field B = β(1 + x, −y, 0), which leaves it no linear reversing symmetry.
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, Pose, ball, line
 from geonh.groups import Translations
 from geonh.mechanics.system import System
@@ -52,7 +52,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return bodies
 
 
-@judged
+@validated
 def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float = 1.0, g: float = 9.81) -> System:
     """Double pendulum on R⁴ with two constraints on positions.
 

@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import FirstIntegral, System
@@ -49,7 +49,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1.0) -> System:
     """Elroy's beanie on SE(2)×S¹, base ψ.
 

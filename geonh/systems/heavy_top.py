@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
@@ -59,7 +59,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return [top, Body("body axes", axes(0.6), at=Pose(g, jnp.zeros(3)))]
 
 
-@judged
+@validated
 def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 1.0)) -> System:
     """Heavy top on SO(3), base γ ∈ S².
 

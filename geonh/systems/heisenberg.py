@@ -31,7 +31,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body
 from geonh.geometry.distribution import Distribution
@@ -62,7 +62,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return particle(g, jnp.stack([-g[1], g[0], 1.0]))
 
 
-@judged
+@validated
 def heisenberg(m: float = 1.0) -> System:
     """Heisenberg system on R³, base (x, y).
 
@@ -117,7 +117,7 @@ def draw_on_group(t: Any, g: Any, parameters: Any) -> list[Body]:
     return particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 
 
-@judged
+@validated
 def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 0.5) -> System:  # noqa: E741
     """Left-invariant system on the Heisenberg group, reduced (base point trivial).
 

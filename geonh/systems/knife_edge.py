@@ -23,7 +23,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Product, Torus, Translations
@@ -54,7 +54,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return [Body("edge", blade, at=planar(phi, x, y), trace=[0, 0, 0]), Body("ground", ground())]
 
 
-@judged
+@validated
 def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: float = np.pi / 6) -> System:
     """Knife edge on R²×S¹, base (x, φ).
 

@@ -25,7 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, line, link
 from geonh.geometry.distribution import Distribution
@@ -59,7 +59,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return particle(g, jnp.stack([1.0, 0.0, g[1]]), spring)
 
 
-@judged
+@validated
 def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     """Nonholonomic oscillator on R³ with V = ½|q|².
 

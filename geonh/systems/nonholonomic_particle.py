@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, along, axes, ball, shifted
 from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
@@ -55,7 +55,7 @@ def particle(q: Any, normal: Any, *beside: Body) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def nonholonomic_particle(m: float = 1.0) -> System:
     """Nonholonomic particle on R³, base coordinate y.
 

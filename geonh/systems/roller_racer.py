@@ -16,7 +16,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
@@ -52,7 +52,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1.0, d2: float = 0.5) -> System:
     """Roller racer on SE(2)×S¹, base φ.
 

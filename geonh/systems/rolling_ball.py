@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, ball, ground, planar, shifted
 from geonh.geometry.distribution import AffineDistribution
@@ -67,7 +67,7 @@ def ball_on_table(t: Any, x: Any, R: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def rolling_ball(
     m: float = 1.0,
     I: float = 0.4,  # noqa: E741

@@ -23,7 +23,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import shortly
 from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
@@ -127,7 +127,7 @@ def _board(here: Pose, psi: Any, phi: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def snakeboard(
     m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5, structure: str = "SE(2)"
 ) -> System:
@@ -180,7 +180,7 @@ def snakeboard(
     )
 
 
-@judged
+@validated
 def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
     """Snakeboard with the front wheel angle measured from the x axis.
 
@@ -214,7 +214,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
     )
 
 
-@judged
+@validated
 def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
     """Snakeboard driven by u = (torque on the rotor, torque on the axles), N m, shape=[2].
 

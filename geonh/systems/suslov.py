@@ -29,7 +29,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, along, axes, ball, cylinder, line
 from geonh.geometry.distribution import Distribution
@@ -63,7 +63,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     """Suslov problem on SO(3), reduced (base point trivial).
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing import Body, cylinder, ground, planar, shifted, turned
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
@@ -47,7 +47,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.0) -> System:  # noqa: E741
     """Vertical rolling disk on SE(2)×S¹, reduced.
 

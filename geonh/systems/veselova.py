@@ -20,7 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, axes, ball, line
 from geonh.geometry.action import AdvectedVector
@@ -51,7 +51,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
     """Veselova system on SO(3), base γ ∈ S².
 

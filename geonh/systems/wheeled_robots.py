@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.mechanics.system import FirstIntegral, System
@@ -73,7 +73,7 @@ def draw_train(t: Any, g: Any, parameters: Any) -> list[Body]:
     return [*bodies, Body("ground", ground())]
 
 
-@judged
+@validated
 def two_wheeled_robot(
     m: float = 10.0,
     I: float = 0.5,  # noqa: E741
@@ -116,7 +116,7 @@ def two_wheeled_robot(
     )
 
 
-@judged
+@validated
 def robot_with_trailers(
     lengths: Any = (0.8, 0.8, 0.8),
     m: float = 1.0,

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, ball, box, cylinder, ground, line
 from geonh.geometry.distribution import Distribution
@@ -152,7 +152,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     ]
 
 
-@judged
+@validated
 def whipple_bicycle(
     w: float = 1.02,
     c: float = 0.08,

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import geonh as gn
-from geonh.arguments.signatures import RUNS, judged
+from geonh.arguments.signatures import RUNS, validated
 from geonh.ensembles import Sweep
 
 RUN = {"xi0": [0.8, -0.5, 0.0], "dt": 0.01, "n_steps": 3}
@@ -35,7 +35,7 @@ def test_a_run_says_what_to_write_for_an_argument_that_it_has_not(name):
 
 
 def test_what_python_accepts_is_accepted():
-    @judged
+    @validated
     def many(a, *others, b: int = 1, **options):
         return a, others, b, options
 
