@@ -28,7 +28,7 @@ from geonh.algebra.implicit import implicit
 from geonh.algebra.iterations import HALF, Limits, NewtonIteration, damped
 from geonh.algebra.linear import solve
 from geonh.algebra.quasi_newton import QuasiNewtonIteration
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count
 from geonh.engine import is_affine, jacobian, once
 
@@ -202,7 +202,7 @@ def make_newton(newton: Newton | None) -> Newton:
     return Newton() if newton is None else newton
 
 
-@judged
+@validated
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """Initial inverse Jacobian of ``Newton.follow`` for n unknowns (nothing known).
 

@@ -23,7 +23,7 @@ from geonh.algebra.linear import gram_schmidt
 from geonh.analysis.closing import method_of_velocities
 from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.engine import computed, stepping
 from geonh.groups.base import ArrayLike, Point
@@ -89,7 +89,7 @@ class _Propagated(NamedTuple):
     status: Array
 
 
-@judged
+@validated
 def lyapunov_exponents(
     system: System,
     g: Any,

@@ -10,7 +10,7 @@ import numpy as np
 
 from geonh.analysis.linearisation import reduced
 from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.mechanics.system import System
 
@@ -43,7 +43,7 @@ class StabilityMap:
     frequency: np.ndarray
     parameters: tuple[str, str]
 
-    @judged
+    @validated
     def stable(self, tol: float = 0.0) -> np.ndarray:
         """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool.
 
@@ -91,7 +91,7 @@ class StabilityMap:
         return figure
 
 
-@judged
+@validated
 def stability_map(
     system: System,
     first: Any,

@@ -144,7 +144,7 @@ RUNS = {
         "a run makes n_steps steps of length dt from t0 on, and saves each node, or every save_every-th"
     ),
 }
-"""What to write in runs in place of words of other libraries, and of other runs: an argument, or a sentence."""
+"""Advice on arguments of other libraries, and of other runs, by their names: an argument, or a sentence."""
 
 
 def argument_type(kind: type) -> type:

@@ -154,7 +154,7 @@ def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
 
 
 class Seat(NamedTuple):
-    """Where a contact is: a body (−1: space), the point and the direction there, and the joint about which it turns.
+    """Place of a contact: a body (−1: space), the point and the direction there, and the joint about which it turns.
 
     A wheel about the axis of its joint is seated in the body that carries it, where its angle does not matter.
     """

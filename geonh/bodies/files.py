@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from geonh.arguments.paths import FileError, checked_path
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_flag, as_names, one_of
 from geonh.bodies import mjcf, motion, urdf
 from geonh.bodies.contacts import Contact, Wheel
@@ -27,7 +27,7 @@ READERS = {"robot": urdf.robot, "mujoco": mjcf.robot}
 """Readers by the element at the top of a file."""
 
 
-@judged
+@validated
 def from_file(
     path: str | os.PathLike,
     *,
@@ -134,7 +134,7 @@ def _driven(link: Link, motors: Sequence[str]) -> Link:
     return replace(link, joint=replace(link.joint, motor=True)) if moves else link
 
 
-@judged
+@validated
 def read(path: str | os.PathLike, *, meshes: bool = True) -> Robot:
     """Links and joints of a URDF or MJCF file.
 

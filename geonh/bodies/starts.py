@@ -10,14 +10,14 @@ import jax
 import numpy as np
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.bodies.ranks import CLOSED, closed, evaluated_at, mover
 from geonh.bodies.system import TreeSystem
 from geonh.engine import computed
 
 
-@judged
+@validated
 def start(
     system: TreeSystem,
     positions: Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
@@ -148,7 +148,7 @@ class _Forces:
         return total
 
 
-@judged
+@validated
 def tree(
     links: Sequence,
     *,
@@ -319,7 +319,7 @@ def _rank(found: Dependence | None, forms: Velocities | None, held: Held | None)
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
-@judged
+@validated
 def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Any, Any]]:
     """Pose of each link in space.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.diagnostics.reference import reference_trajectory
 from geonh.integrators.base import Integrator, refuse
@@ -123,7 +123,7 @@ class Convergence:
         return figure
 
 
-@judged
+@validated
 def convergence(
     system: System,
     method: Integrator | str | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_float64, shortly
 from geonh.engine import prepared
 from geonh.groups.base import Point
@@ -20,7 +20,7 @@ from geonh.mechanics.soundness import place_fault
 from geonh.runs.controls import drive_of
 
 
-@judged
+@validated
 def reference_trajectory(
     system: ConstrainedSystem,
     times: Any,

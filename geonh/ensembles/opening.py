@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@judged
+@validated
 def open_store(path: str | os.PathLike) -> xr.Dataset:
     """Open a store as a dataset whose arrays are read on access.
 
@@ -137,7 +137,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
     return results_of([s for s, _ in pairs], [k for _, k in pairs])
 
 
-@judged
+@validated
 def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> list[int]:
     """Copy missing shards of a store from other stores of the same configuration.
 

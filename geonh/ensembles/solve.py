@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.statistics import Statistic
 from geonh.ensembles.sweep import Sweep
@@ -14,7 +14,7 @@ from geonh.mechanics.system import System
 from geonh.results.events import Event
 
 
-@judged
+@validated
 def solve_ensemble(
     system: System,
     method: Integrator | str | None = None,

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import Interrupts, computed
 from geonh.ensembles.described import SweepStore, packed, unpacked
@@ -46,7 +46,7 @@ SHARD = 2**24
 """Approximate size of a shard of nodes, bytes."""
 
 
-@judged
+@validated
 def stream(
     system: System,
     method: Integrator | str | None = None,

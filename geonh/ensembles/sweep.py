@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.precision import refuse_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine import interrupted_at_once
 from geonh.ensembles.batch import as_members, parted_controls
@@ -69,7 +69,7 @@ class Sweep(Configuration):
     """
 
     @classmethod
-    @judged
+    @validated
     def of(
         cls,
         system: System,
@@ -198,7 +198,7 @@ class Sweep(Configuration):
         _warn_if_spoiled(ensemble)
         return ensemble
 
-    @judged
+    @validated
     def run(
         self,
         store: str | os.PathLike,

@@ -14,7 +14,7 @@ from geonh.results.trajectory import describe
 from geonh.version import __version__
 
 FAILURES = [r for r in Result if r.failed and r is not Result.STEP]
-"""What an exported function may return besides ``Result.SUCCESS``."""
+"""Values that an exported function may return besides ``Result.SUCCESS``."""
 
 
 def write(

@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
@@ -90,7 +90,7 @@ class MatrixGroup(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True)
 
-    @judged
+    @validated
     def __init__(self, space: Any, names: Sequence[str] | None = None, *, name: str | None = None):
         algebra = getattr(space, "lie_algebra", None)
         is_manifold = hasattr(space, "belongs")

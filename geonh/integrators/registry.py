@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import close
 from geonh.integrators.adaptive import Adaptive
 from geonh.integrators.base import Integrator, require_method
@@ -168,7 +168,7 @@ def as_method(method: Integrator | str | None, controls: Any = None) -> Integrat
     return made
 
 
-@judged
+@validated
 def method_of(word: str, **options: Any) -> Integrator:
     """Method of a given name in ``methods``.
 

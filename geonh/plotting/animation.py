@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import scene
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
 
 
-@judged
+@validated
 def animate(
     trajectory: Trajectory,
     path: str | os.PathLike,

@@ -18,7 +18,7 @@ from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_flag, entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
@@ -212,7 +212,7 @@ class Labelled:
     point_names: tuple[str, ...]
     velocity_names: tuple[str, ...]
 
-    @judged
+    @validated
     def values(self, name: str) -> np.ndarray:
         """Coordinate or velocity of the given name, of the shape of ``t``.
 
@@ -262,7 +262,7 @@ class Section(Labelled):
     def __len__(self) -> int:
         return len(self.t)
 
-    @judged
+    @validated
     def plot(self, horizontal: str, vertical: str) -> Figure:
         """Plot the section in two of its coordinates.
 

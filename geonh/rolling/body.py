@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_positive
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
@@ -73,7 +73,7 @@ class RollingBody(System):
         return jnp.all(lax.map(clears, jnp.asarray(BETWEEN)))
 
 
-@judged
+@validated
 def rolling(
     support: Support,
     inertia: Any,

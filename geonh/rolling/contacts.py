@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed, in_float64, traced_once
 from geonh.geometry.field import Moment
@@ -45,7 +45,7 @@ class Contact(NamedTuple):
     arm: Array
 
 
-@judged
+@validated
 @in_float64
 def contact(system: Any, g: Any, t: float = 0.0) -> Contact:
     """Contact point of a body of ``rolling``, actual or prospective; traceable, for forces and drawings.
@@ -73,7 +73,7 @@ def contact(system: Any, g: Any, t: float = 0.0) -> Contact:
     return touch(*node, parameters) if is_traced((parameters, node)) else computed(_contact_at, parameters, node)
 
 
-@judged
+@validated
 def start(
     system: Any,
     rotation: Any = None,
@@ -148,7 +148,7 @@ def start(
     return g, xi + np.concatenate([np.zeros(3), R.T @ slip])
 
 
-@judged
+@validated
 @in_float64
 def overlap(system: Any, g: Any, t: float = 0.0) -> Array:
     """Penetration depth of a body into its surface, m, negative if there is none; traceable, for events.

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_positive
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
@@ -146,7 +146,7 @@ class Catalogue(dict[str, Entry]):
     def __repr__(self) -> str:
         return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
 
-    @judged
+    @validated
     def name_of(self, system: System) -> str:
         """Name of the entry that built a system, or "".
 

@@ -24,7 +24,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, cylinder
 from geonh.geometry.distribution import Distribution
@@ -68,7 +68,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return bodies
 
 
-@judged
+@validated
 def spherical_robot(
     m: float = 2.0, r: float = 0.15, J: Any = (0.03, 0.032, 0.034), j: Any = (0.004, 0.004, 0.004)
 ) -> System:

@@ -282,11 +282,12 @@ def test_reversible_steps_keep_the_energy_of_a_close_encounter():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gauss4", "midpoint", "lobatto4", "discrete-gradient", "suzuki4"])
 def test_the_energy_does_not_drift_over_a_long_time(method):
+    """A drift would be ten times as large at the end as after a tenth; a chaotic motion lets the energy wander."""
     start = gn.systems.catalogue["contact-oscillator"].start(OSCILLATOR)
     run = gn.solve(OSCILLATOR, method, g0=start.g0, xi0=start.xi0, tolerance=1.0, t_end=1e5, save_every=100)
     error, tenth = np.abs(run.energy - run.energy[0]), len(run) // 10
     assert error.max() < 5e-4
-    assert error.max() < 1e-9 or error[-tenth:].max() < 1.5 * error[:tenth].max()
+    assert error.max() < 1e-9 or error[-tenth:].max() < 3 * error[:tenth].max()
 
 
 @pytest.mark.slow

@@ -283,7 +283,7 @@ class Store:
         if record["shard"] != shard:
             return f"its record is that of shard {record['shard']}"
         if record.get("of", self.identity) != self.identity:
-            return "it is a shard of another store, of another configuration: geonh merge would have told"
+            return "it is a shard of another store, of another configuration, which geonh merge would have refused"
         for name, (size, digest) in record["files"].items():
             path = self.path / name
             there = path.stat().st_size if path.exists() else 0
