@@ -31,6 +31,8 @@ try:
     from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
     from geonh.results.events import Event, SlipEnds
+    from geonh.results.joining import join
+    from geonh.results.modes import Modes, Transition
     from geonh.results.trajectory import Trajectory
     from geonh.runs.integrate import integrate
     from geonh.runs.solve import IntegrationError, resume, solve
@@ -77,11 +79,13 @@ __all__ = [
     "Friction",
     "Gauss",
     "IntegrationError",
+    "Modes",
     "SlipEnds",
     "Sweep",
     "SymmetricProjection",
     "System",
     "Trajectory",
+    "Transition",
     "VelocityConstraints",
     "__version__",
     "analysis",
@@ -99,6 +103,7 @@ __all__ = [
     "integrate",
     "integrators",
     "interop",
+    "join",
     "mechanics",
     "methods",
     "open_store",

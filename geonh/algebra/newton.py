@@ -28,8 +28,8 @@ from geonh.algebra.implicit import implicit
 from geonh.algebra.iterations import HALF, Limits, NewtonIteration, damped
 from geonh.algebra.linear import solve
 from geonh.algebra.quasi_newton import QuasiNewtonIteration
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_count
 from geonh.engine import is_affine, jacobian, once
 
 MANY = 40
@@ -54,11 +54,11 @@ class Newton(eqx.Module):
         If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
-    tol: float = eqx.field(static=True, default=1e-9)
+    tol: float = eqx.field(static=True, default=1e-9, converter=lambda tol: float(as_constant(tol, "tol")))
     max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
 
     def __check_init__(self) -> None:
-        if not 0 < as_float64(self.tol, "tol", ()) < 1e-3:
+        if not 0 < self.tol < 1e-3:
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
 
     def solve(
@@ -202,7 +202,7 @@ def make_newton(newton: Newton | None) -> Newton:
     return Newton() if newton is None else newton
 
 
-@judged
+@validated
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """Initial inverse Jacobian of ``Newton.follow`` for n unknowns (nothing known).
 

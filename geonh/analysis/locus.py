@@ -13,7 +13,7 @@ import scipy
 
 from geonh.analysis.linearisation import Linearisation, reduced
 from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.mechanics.system import System
 
@@ -134,6 +134,7 @@ class RootLocus:
         leaving = min(beyond[np.abs(beyond.real) > self._axis], key=lambda root: abs(root.real))
         return Crossing(float(on), 1j * abs(leaving.imag), "collision")
 
+    @validated
     def plot(self, label: str | None = None) -> Figure:
         """Real parts (solid) and imaginary parts ≥ 0 (dashed) over the parameter, stable ranges shaded.
 
@@ -146,6 +147,11 @@ class RootLocus:
         -------
         matplotlib.figure.Figure
             ``figure.savefig(path)`` writes it; no display is needed.
+
+        Raises
+        ------
+        TypeError
+            If ``label`` is no text.
         """
         from geonh.plotting.figures import empty_figure
 
@@ -172,7 +178,7 @@ class RootLocus:
         return figure
 
 
-@judged
+@validated
 def root_locus(
     system: System,
     values: Any,

@@ -23,8 +23,8 @@ from geonh.algebra.linear import gram_schmidt
 from geonh.analysis.closing import method_of_velocities
 from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.engine import computed, stepping
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator
@@ -89,7 +89,7 @@ class _Propagated(NamedTuple):
     status: Array
 
 
-@judged
+@validated
 def lyapunov_exponents(
     system: System,
     g: Any,
@@ -144,7 +144,7 @@ def lyapunov_exponents(
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
     controls = drive_of(system, controls, point, xi)
-    dt = float(as_float64(dt, "dt", ()))
+    dt = float(as_constant(dt, "dt"))
     if not dt:
         raise ValueError("dt must not be zero")
     system = sound_at(system, 0.0, point, "at g")

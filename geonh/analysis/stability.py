@@ -10,7 +10,7 @@ import numpy as np
 
 from geonh.analysis.linearisation import reduced
 from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.mechanics.system import System
 
@@ -43,8 +43,15 @@ class StabilityMap:
     frequency: np.ndarray
     parameters: tuple[str, str]
 
+    @validated
     def stable(self, tol: float = 0.0) -> np.ndarray:
-        """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
+        """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``tol`` is not a number.
+        """
         return self.growth <= tol
 
     def plot(self, labels: tuple[str, str] | None = None) -> Figure:
@@ -58,9 +65,17 @@ class StabilityMap:
         Returns
         -------
         matplotlib.figure.Figure
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``labels`` are not two names.
         """
         from geonh.plotting.figures import empty_figure
 
+        written = self.parameters if labels is None else as_names(labels, "labels")
+        if len(written) != 2:
+            raise ValueError(f"labels must be two names, got {shortly(labels)}")
         figure = empty_figure((6.0, 4.5))
         axes = figure.add_subplot()
         growth = np.where(np.isfinite(self.growth), self.growth, np.nan).T
@@ -70,13 +85,13 @@ class StabilityMap:
         )
         if np.nanmin(growth) < 0 < np.nanmax(growth):
             axes.contour(self.first, self.second, growth, levels=[0.0], colors="black")
-        first, second = self.parameters if labels is None else labels
+        first, second = written
         axes.set(xlabel=first, ylabel=second)
         figure.colorbar(shown, label="growth, 1/s")
         return figure
 
 
-@judged
+@validated
 def stability_map(
     system: System,
     first: Any,

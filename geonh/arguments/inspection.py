@@ -21,6 +21,7 @@ import numpy as np
 from geonh.arguments.jaxprs import called_jaxpr, evaluate
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import refuse_changing
+from geonh.arguments.validators import is_rounded
 
 TURNS = 50
 """Maximum number of loop iterations unrolled."""
@@ -137,8 +138,8 @@ class _Inspection:
     def _test(self, eqn: Any, given: list) -> None:
         """Raise for a constant index out of range, and for single precision."""
         for atom in (*eqn.invars, *eqn.outvars):
-            dtype = getattr(atom.aval, "dtype", None)
-            if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+            dtype: Any = getattr(atom.aval, "dtype", None)
+            if is_rounded(dtype):
                 raise _InspectionError(
                     TypeError,
                     f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types "

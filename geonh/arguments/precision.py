@@ -7,8 +7,9 @@ user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import jax
@@ -47,21 +48,59 @@ def is_float64() -> bool:
     )
 
 
-def is_traced(*trees: Any) -> bool:
-    """True if any leaf is a JAX tracer; the caller is then marked, since it validates concrete values only."""
-    traced = has_tracers(*trees)
+def is_traced(*trees: Any, **named: Any) -> bool:
+    """``has_tracers``; if true the caller is marked, since it validates concrete values only."""
+    traced = has_tracers(*trees, **named)
     if traced:
         tracing.asked = True
     return traced
 
 
-def has_tracers(*trees: Any) -> bool:
-    """True if any leaf is a JAX tracer; ValueError for a list that contains itself."""
-    try:
-        leaves = [leaf for tree in trees for leaf in jax.tree.leaves(tree)]
-    except (RecursionError, SystemError) as error:
-        raise ValueError("an argument contains itself, or is nested too deeply") from error
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+def has_tracers(*trees: Any, **named: Any) -> bool:
+    """True if any leaf of the arguments is a JAX tracer; errors call those that are given by name so.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, for a list that contains itself, and a mapping with keys that have no order.
+    """
+    found = False
+    for name, tree in chain((("an argument", tree) for tree in trees), named.items()):
+        try:
+            found = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)) or found
+        except (RecursionError, SystemError) as error:
+            raise ValueError(f"{name} contains itself, or is nested too deeply") from error
+        except ValueError as error:
+            raise ValueError(f"{name} must have keys of one type, which can be sorted: {error}") from error
+    return found
+
+
+def refuse_traced(advice: str, **named: Any) -> None:
+    """Raise TypeError for arguments with tracers, by their names, with what to do."""
+    traced = [name for name, value in named.items() if is_traced(**{name: value})]
+    if traced:
+        raise TypeError(f"{', '.join(traced)} must not be traced: {advice}")
+
+
+class TracedError(TypeError):
+    """A number that must be known is traced."""
+
+
+UNTRACEABLE = (
+    TracedError,
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""Errors where the value of a tracer is needed, those of JAX too."""
+
+
+def named_untraceable(error: Exception, called: str, arguments: Mapping[str, Any]) -> Exception:
+    """Error for a public function that needs the values of traced arguments; the given one if none is traced."""
+    traced = [name for name, value in arguments.items() if has_tracers(value)]
+    if not traced:
+        return error
+    return TracedError(f"{', '.join(traced)} of {called} must not be traced: the values are needed")
 
 
 def require_float64(name: str) -> None:

@@ -14,8 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_flag, as_float64, as_names, close, is_whole, shortly
+from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
+from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, entries, is_whole, shortly
 
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
@@ -46,26 +46,34 @@ def validated(function: Callable[Args, Out]) -> Callable[Args, Out]:
             if judge is None or value is default:
                 return value
             result = judge(value, name)
-            return result if judge in (_number, _text, as_flag) else value
+            return result if judge in (_number, as_text, as_flag) else value
 
         refuse_surplus(args, kwargs)
         given: Any = [validated(name, value) for name, value in zip(places, args, strict=False)] + [
             *args[len(places) :]
         ]
         named: Any = {name: validated(name, value) for name, value in kwargs.items()}
-        return function(*given, **named)  # Python itself reports missing arguments
+        try:
+            return function(*given, **named)  # Python itself reports missing arguments
+        except UNTRACEABLE as error:
+            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+            raise named_untraceable(error, function.__name__, by_name) from error
 
     return wrapper
 
 
 def named(function: Callable[Args, Out]) -> Callable[Args, Out]:
     """Decorator for a public function: surplus arguments are refused with what to write instead."""
-    refuse_surplus = surplus_refused(function)
+    refuse_surplus, places = surplus_refused(function), list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
         refuse_surplus(args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except UNTRACEABLE as error:
+            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+            raise named_untraceable(error, function.__name__, by_name) from error
 
     return wrapper
 
@@ -102,8 +110,10 @@ def _advice(name: str, names: list[str]) -> str:
 
 
 RUNS = {
-    "h step stepsize step_size timestep time_step delta_t first_step": "dt",
-    "max_step": "it is an option of the method, Adaptive(RKMK(5), tolerance, max_step=…)",
+    "h step stepsize step_size timestep time_step delta_t first_step dt0": "dt",
+    "max_step dtmax": "it is an option of the method, Adaptive(RKMK(8), tolerance, max_step=…)",
+    "stepsize_controller controller": "tolerance",
+    "max_steps max_num_steps": "a run ends at t_end, however many steps lead there",
     "dense_output": "every run has it, as run(t)",
     "N n steps nsteps num_steps n_step number_of_steps": "n_steps",
     "integrator solver scheme": "method",
@@ -134,7 +144,7 @@ RUNS = {
         "a run makes n_steps steps of length dt from t0 on, and saves each node, or every save_every-th"
     ),
 }
-"""What to write in runs in place of words of other libraries, and of other runs: an argument, or a sentence."""
+"""Advice on arguments of other libraries, and of other runs, by their names: an argument, or a sentence."""
 
 
 def argument_type(kind: type) -> type:
@@ -191,21 +201,15 @@ def _whole(value: Any, name: str) -> None:
 
 
 def _number(value: Any, name: str) -> Any:
-    if is_traced(value):
+    if is_traced(**{name: value}):
         return value
     number = as_float64(value, name, ())
     return value if isinstance(value, int | float | np.number) else float(number)
 
 
 def _array(value: Any, name: str) -> None:
-    if not is_traced(value):
+    if not is_traced(**{name: value}):
         as_float64(value, name)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {shortly(value)}")
-    return str(value)
 
 
 def _mapping(value: Any, name: str) -> None:
@@ -215,7 +219,8 @@ def _mapping(value: Any, name: str) -> None:
 
 def _sequence(value: Any, name: str) -> None:
     listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
-    if isinstance(value, str | bytes | Mapping | type) or not listed:
+    listed = listed and entries(value) is not None
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
 
@@ -252,7 +257,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "bool": as_flag,
     "int": _whole,
     "float": _number,
-    "str": _text,
+    "str": as_text,
 }
 """Validators of values other than None, by type annotation."""
 

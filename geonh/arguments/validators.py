@@ -7,14 +7,17 @@ import decimal
 import difflib
 import numbers
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import is_traced, require_float64
+from geonh.arguments.precision import TracedError, is_traced, require_float64
 
+MOST = 100_000
+"""Largest number of objects in an argument that lists them."""
 _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
 
 
@@ -28,9 +31,11 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
-    traced = is_traced(value)
+    traced = is_traced(**{name: value})
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
+    if isinstance(value, np.ndarray) and shape not in (None, value.shape):  # before a large one is copied
+        raise ValueError(f"{name} must have shape {shape}, got {value.shape}")
     if traced:
         require_float64(name)
         array = _traced(value, name)
@@ -57,9 +62,10 @@ def is_whole(value: Any) -> bool:
 def entries(value: Any) -> list | None:
     """Entries of a list or another iterable, but not of text; else None."""
     try:
-        return None if isinstance(value, str | bytes) else list(value)
+        found = None if isinstance(value, str | bytes) else list(islice(value, MOST + 1))
     except Exception:  # objects that are iterable in name only: a sparse matrix, a memory view of two axes
         return None
+    return found if found is None or len(found) <= MOST else None  # an iterator may have no end
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
@@ -73,7 +79,7 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     is_integer = is_whole(value)
     if not is_integer or not least <= value < 2**53:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
-        known = "; under jit it must be static" if is_traced(value) else ""
+        known = "; under jit it must be static" if is_traced(**{name: value}) else ""
         bound = " below 2^53" if is_integer and value >= 2**53 else ""
         raise ValueError(f"{name} must be {kind}{bound}, got {shortly(value)}{known}")
     return int(value)
@@ -93,6 +99,21 @@ def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> 
     return array
 
 
+def as_constant(
+    value: Any, name: str, shape: tuple[int, ...] | None = (), *, positive: bool = False, finite: bool = True
+) -> Any:
+    """Convert numbers that a trace must know, and are not traced themselves, to float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are traced; else as of ``as_float64``, or ``as_positive``.
+    """
+    if is_traced(**{name: value}):
+        raise TracedError(f"{name} is traced, and must be known: it is a constant of compiled programs")
+    return as_positive(value, name, shape) if positive else as_float64(value, name, shape, finite=finite)
+
+
 def as_part(value: Any, name: str) -> float:
     """Validate a number in (0, 1), such as a relative tolerance.
 
@@ -101,7 +122,7 @@ def as_part(value: Any, name: str) -> float:
     TypeError, ValueError
         If it is not one.
     """
-    number = float(as_float64(value, name, ()))
+    number = float(as_constant(value, name))
     if not 0 < number < 1:
         raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
     return number
@@ -118,6 +139,19 @@ def as_flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shortly(value)}")
     return bool(value)
+
+
+def as_text(value: Any, name: str) -> str:
+    """Validate a str.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {shortly(value)}")
+    return str(value)
 
 
 def as_names(value: Any, name: str) -> list[str]:
@@ -227,9 +261,14 @@ def _traced(value: Any, name: str) -> Any:
     return array.astype(float)
 
 
+def is_rounded(dtype: Any) -> bool:
+    """True for a floating-point type with fewer digits than float64, such as float32 or bfloat16."""
+    return isinstance(dtype, np.dtype) and jnp.issubdtype(dtype, jnp.inexact) and dtype.itemsize < 8
+
+
 def refuse_single(value: Any, name: str) -> None:
-    dtype = getattr(value, "dtype", None)
-    if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+    dtype: Any = getattr(value, "dtype", None)
+    if is_rounded(dtype):
         raise TypeError(
             f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "
             "arrays (JAX makes float32 arrays unless 64-bit types are enabled: trace within geonh.float64())"

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_flag, as_float64, as_positive
+from geonh.arguments.validators import as_constant, as_flag, as_text
 from geonh.bodies.links import Joint
 from geonh.bodies.motion import Bodies, ahead_of, bodies, frames, hat, library, motion, number, rate_of
 from geonh.bodies.plan import Tree
@@ -73,9 +73,9 @@ class Wheel:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            name=self.name or self.link,
-            radius=as_positive(self.radius, f"radius of wheel {self.link!r}", ()),
-            centre=as_float64(self.centre, f"centre of wheel {self.link!r}", (3,)),
+            name=as_text(self.name, "name of a wheel") or as_text(self.link, "link of a wheel"),
+            radius=as_constant(self.radius, f"radius of wheel {self.link!r}", positive=True),
+            centre=as_constant(self.centre, f"centre of wheel {self.link!r}", (3,)),
             grips=as_flag(self.grips, f"grips of wheel {self.link!r}"),
         )
         if self.axis is not None:
@@ -118,8 +118,8 @@ class Blade:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            name=self.name or self.link,
-            centre=as_float64(self.centre, f"centre of blade {self.link!r}", (3,)),
+            name=as_text(self.name, "name of a blade") or as_text(self.link, "link of a blade"),
+            centre=as_constant(self.centre, f"centre of blade {self.link!r}", (3,)),
             direction=as_unit(self.direction, f"direction of blade {self.link!r}"),
         )
 
@@ -154,7 +154,7 @@ def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
 
 
 class Seat(NamedTuple):
-    """Where a contact is: a body (−1: space), the point and the direction there, and the joint about which it turns.
+    """Place of a contact: a body (−1: space), the point and the direction there, and the joint about which it turns.
 
     A wheel about the axis of its joint is seated in the body that carries it, where its angle does not matter.
     """

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from geonh.arguments.paths import FileError, checked_path
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_flag, as_float64, as_names, one_of
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_flag, as_names, one_of
 from geonh.bodies import mjcf, motion, urdf
 from geonh.bodies.contacts import Contact, Wheel
 from geonh.bodies.links import Joint, Link
@@ -27,7 +27,7 @@ READERS = {"robot": urdf.robot, "mujoco": mjcf.robot}
 """Readers by the element at the top of a file."""
 
 
-@judged
+@validated
 def from_file(
     path: str | os.PathLike,
     *,
@@ -77,8 +77,9 @@ def from_file(
         For a file that cannot be read or is no robot, naming the link or joint and its line; else as of ``tree``.
     """
     robot = read(path, meshes=meshes)
-    driven = as_names(list(motors), "motors")
-    held = dict(locked) if isinstance(locked, Mapping) else dict.fromkeys(as_names(list(locked), "locked"), 0.0)
+    driven = as_names(motors, "motors")
+    given = locked if isinstance(locked, Mapping) else dict.fromkeys(as_names(locked, "locked"), 0.0)
+    held = {name: float(as_constant(value, f"locked[{name!r}]")) for name, value in given.items()}
     links = [_driven(link, driven) for link in _locked(_rooted(robot.links, root), held)]
     unknown = [name for name in driven if not any(link.joint.name == name and link.joint.motor for link in links)]
     if unknown:
@@ -122,7 +123,7 @@ def _locked(links: Sequence[Link], held: Mapping[str, float]) -> list[Link]:
         if mimic is not None and mimic.joint in held:
             value = mimic.factor * held[mimic.joint] + mimic.offset
         if value is not None:
-            R, p = motion.displaced(joint, float(as_float64(value, f"locked[{joint.name!r}]", ())))
+            R, p = motion.displaced(joint, value)
             link = replace(link, joint=Joint("fixed", joint.name, place=p, rotation=R))
         found.append(link)
     return found
@@ -133,7 +134,7 @@ def _driven(link: Link, motors: Sequence[str]) -> Link:
     return replace(link, joint=replace(link.joint, motor=True)) if moves else link
 
 
-@judged
+@validated
 def read(path: str | os.PathLike, *, meshes: bool = True) -> Robot:
     """Links and joints of a URDF or MJCF file.
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_flag, as_text, one_of, shortly
 from geonh.bodies.shapes import ONE, Shape
 from geonh.bodies.values import as_rotation, as_unit, set_fields
 
@@ -49,11 +49,21 @@ class Mimic:
     factor : float
     offset : float
         rad or m.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not a name and two numbers.
     """
 
     joint: str
     factor: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        joint = as_text(self.joint, "joint of a mimic")
+        factor = as_constant(self.factor, f"factor of a mimic of {joint!r}")
+        set_fields(self, joint=joint, factor=factor, offset=as_constant(self.offset, f"offset of a mimic of {joint!r}"))
 
 
 @dataclass(frozen=True)
@@ -116,18 +126,23 @@ class Joint:
     friction: float | None = None
 
     def __post_init__(self) -> None:
-        called = f"of joint {self.name!r}"
+        called = f"of joint {as_text(self.name, 'name of a joint')!r}"
         one_of(self.kind, f"kind {called}", tuple(KINDS))
         axis = as_unit(self.axis, f"axis {called}")
-        place = as_float64(self.place, f"place {called}", (3,))
+        place = as_constant(self.place, f"place {called}", (3,))
         scalar = [name for name, shape in JOINT_SIZES.items() if not shape]
-        numbers = {name: as_float64(getattr(self, name), f"{name} {called}", ()) for name in scalar}
+        numbers = {name: as_constant(getattr(self, name), f"{name} {called}", ()) for name in scalar}
         for name in ("stiffness", "damping", "armature"):
             if numbers[name] < 0:
                 raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")
         for name in ("lower", "upper", "speed", "effort", "friction"):
             if getattr(self, name) is not None:
-                numbers[name] = as_float64(getattr(self, name), f"{name} {called}", (), finite=False)
+                numbers[name] = as_constant(getattr(self, name), f"{name} {called}", finite=False)
+                if np.isnan(numbers[name]):
+                    raise ValueError(f"{name} {called} must be a number, got nan")
+        if not isinstance(self.mimic, Mimic | None):
+            raise TypeError(f"mimic {called} must be a Mimic, got {shortly(self.mimic)}")
+        numbers["motor"] = as_flag(self.motor, f"motor {called}")
         rotation = as_rotation(self.rotation, f"rotation {called}")
         set_fields(self, axis=axis, place=place, rotation=rotation, **numbers)
         self._refuse(called)
@@ -141,8 +156,8 @@ class Joint:
             )
         if self.dim == 0 and (self.damping or self.armature or self.motor):
             raise ValueError(f"damping, armature and motor {called} need a joint that moves, and it is fixed")
-        if self.mimic and (self.motor or not isinstance(self.mimic, Mimic)):
-            raise ValueError(f"mimic {called} must be a Mimic, of a joint without a motor")
+        if self.mimic and self.motor:
+            raise ValueError(f"mimic {called} must be that of a joint without a motor")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"limits {called}: lower {self.lower} exceeds upper {self.upper}")
 
@@ -188,25 +203,24 @@ class Link:
     shapes: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"name of a link must be text, got {shortly(self.name)}")
+        if not as_text(self.name, "name of a link"):
+            raise ValueError("name of a link must not be empty")
         called = f"of link {self.name!r}"
         if not isinstance(self.joint, Joint):
             raise TypeError(f"joint {called} must be a Joint, got {shortly(self.joint)}")
-        if not isinstance(self.parent, str):
-            raise TypeError(f"parent {called} must be the name of a link, got {shortly(self.parent)}")
-        if not all(isinstance(shape, Shape) for shape in self.shapes):
+        as_text(self.parent, f"parent {called}")
+        if not isinstance(self.shapes, list | tuple) or not all(isinstance(shape, Shape) for shape in self.shapes):
             raise TypeError(f"shapes {called} must be a tuple of Shape, got {shortly(self.shapes)}")
-        mass = as_float64(self.mass, f"mass {called}", ())
+        mass = as_constant(self.mass, f"mass {called}", ())
         if mass < 0:
             raise ValueError(f"mass {called} must not be negative, got {self.mass}")
-        inertia = as_float64(self.inertia, f"inertia {called}")
+        inertia = as_constant(self.inertia, f"inertia {called}", None)
         if inertia.shape not in ((3,), (3, 3)):
             raise ValueError(f"inertia {called} must be three moments or a matrix [3, 3], got {list(inertia.shape)}")
         inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
         if np.abs(inertia - inertia.T).max() > NEAR * np.abs(inertia).max():
             raise ValueError(f"inertia {called} must be symmetric, got\n{inertia}")
-        centre = as_float64(self.centre, f"centre {called}", (3,))
+        centre = as_constant(self.centre, f"centre {called}", (3,))
         set_fields(self, mass=mass, centre=centre, inertia=(inertia + inertia.T) / 2, shapes=tuple(self.shapes))
         if not self.joint.name:
             set_fields(self, joint=replace(self.joint, name=self.name))
@@ -249,9 +263,11 @@ class Spring:
     sizes: ClassVar[tuple[str, ...]] = ("stiffness", "rest", "damping", "place", "other_place")
 
     def __post_init__(self) -> None:
+        for text in ("link", "other", "name"):
+            as_text(getattr(self, text), f"{text} of a spring")
         called = f"of the spring from {self.link!r} to {self.other!r}"
         shapes = {name: (3,) if name.endswith("place") else () for name in self.sizes}
-        numbers = {name: as_float64(getattr(self, name), f"{name} {called}", shapes[name]) for name in self.sizes}
+        numbers = {name: as_constant(getattr(self, name), f"{name} {called}", shapes[name]) for name in self.sizes}
         for name in ("stiffness", "rest", "damping"):
             if numbers[name] < 0:
                 raise ValueError(f"{name} {called} must not be negative, got {getattr(self, name)}")

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_float64, as_positive, one_of
+from geonh.arguments.validators import as_constant, as_text, one_of
 from geonh.bodies.links import Spring
 from geonh.bodies.motion import has, hat, library, number, plane, poses, states
 from geonh.bodies.plan import Tree
@@ -90,22 +90,24 @@ class Loop:
     sizes: ClassVar[tuple[str, ...]] = ("place", "other_place", "length")
 
     def __post_init__(self) -> None:
+        for text in ("link", "other", "name"):
+            as_text(getattr(self, text), f"{text} of a loop")
         called = f"of the loop from {self.link!r} to {self.other!r}"
         one_of(self.kind, f"kind {called}", tuple(KINDS))
         given: dict[str, Any] = {
-            "place": as_float64(self.place, f"place {called}", (3,)),
+            "place": as_constant(self.place, f"place {called}", (3,)),
             "axis": as_unit(self.axis, f"axis {called}"),
             "name": self.name or f"{self.link} to {self.other or 'space'}",
         }
         if self.other_place is not None:
-            given["other_place"] = as_float64(self.other_place, f"other_place {called}", (3,))
+            given["other_place"] = as_constant(self.other_place, f"other_place {called}", (3,))
         if self.other_axis is not None:
             given["other_axis"] = as_unit(self.other_axis, f"other_axis {called}")
         if self.rotation is not None:
             given["rotation"] = as_rotation(self.rotation, f"rotation {called}")
         if self.kind == "rod":
-            given["length"] = as_positive(self.length, f"length {called}", ())
-        elif self.length:
+            given["length"] = as_constant(self.length, f"length {called}", positive=True)
+        elif as_constant(self.length, f"length {called}"):
             raise ValueError(f"length {called} is that of a rod, and it is {self.kind}")
         set_fields(self, **given)
 

@@ -74,7 +74,7 @@ class Bodies(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Of each body: ω and v, shape=[3] or [3, k], the given directions in its axes, shape=[3, k], and
+    """Velocities of each body: ω and v, shape=[3] or [3, k], the given directions in its axes, shape=[3, k], and
     the coordinates of its origin along them, shape=[k].
     """
 
@@ -279,7 +279,7 @@ def ahead_of(laid: Bodies, ends: Sequence[int]) -> frozenset[int]:
 
 
 class State(NamedTuple):
-    """Of a link: axes R, as columns, and origin p in space, and its velocity (ω, v) in its own axes."""
+    """Pose of a link: axes R, as columns, and origin p in space, and its velocity (ω, v) in its own axes."""
 
     R: Any
     p: Any

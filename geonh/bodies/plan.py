@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link, Spring
 from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
 
@@ -229,7 +229,7 @@ class Numbers:
             another shape, or the name of a parameter twice.
         """
         known, shared = _numbers_of(owners)
-        for name in varied:
+        for name in as_names([*varied] if isinstance(varied, Mapping) else varied, "varied"):
             owner, _, number = name.rpartition(".")
             if owner not in known:
                 raise ValueError(f"varied: {name!r} is of no link, joint or contact; write 'arm.mass', for instance")
@@ -250,6 +250,8 @@ class Numbers:
         values = {}
         with float64():
             for key, function in varied.items():
+                if not callable(function):
+                    raise TypeError(f"varied[{key!r}] must be a function of the parameters, got {shortly(function)}")
                 value = as_float64(np.asarray(function(dict(parameters))), f"varied[{key!r}]", np.shape(given[key]))
                 owner, _, number = key.rpartition(".")
                 values[owner, number] = value

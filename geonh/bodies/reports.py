@@ -1,4 +1,4 @@
-"""What ``check`` tells of trees: redundant contacts and loops, and limits that a start violates."""
+"""Reports of ``check`` on trees: redundant contacts and loops, and limits that a start violates."""
 
 from __future__ import annotations
 

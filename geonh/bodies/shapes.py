@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.validators import as_float64, one_of
+from geonh.arguments.validators import as_constant, one_of, shortly
 from geonh.bodies.values import ONE, as_rotation, set_fields
+from geonh.drawing.shapes import as_colour
 
 LENGTHS = {"box": 3, "cylinder": 2, "capsule": 2, "ball": 1, "ellipsoid": 3, "mesh": 0}
 """Number of lengths that describe each kind of shape."""
@@ -36,7 +37,10 @@ class Mesh:
     faces: Any
 
     def __post_init__(self) -> None:
-        vertices, faces = as_float64(self.vertices, "vertices"), as_float64(self.faces, "faces").astype(np.int64)
+        vertices, given = as_constant(self.vertices, "vertices", None), as_constant(self.faces, "faces", None)
+        faces = given.round().astype(np.int64)
+        if np.any(faces != given):
+            raise ValueError(f"faces must be integers, got {shortly(self.faces)}")
         if vertices.ndim != 2 or vertices.shape[1] != 3 or faces.ndim != 2 or faces.shape[1] != 3:
             shapes = list(vertices.shape), list(faces.shape)
             raise ValueError(f"a mesh has vertices [k, 3] and faces [f, 3], got {shapes[0]} and {shapes[1]}")
@@ -92,10 +96,8 @@ class Shape:
 
     def __post_init__(self) -> None:
         one_of(self.kind, "kind of a shape", tuple(LENGTHS))
-        size = as_float64(self.size, f"size of a {self.kind}", (LENGTHS[self.kind],))
-        if not np.all(size > 0):
-            raise ValueError(f"size of a {self.kind} must be positive, got {self.size}")
+        size = as_constant(self.size, f"size of a {self.kind}", (LENGTHS[self.kind],), positive=True)
         if isinstance(self.mesh, Mesh) != (self.kind == "mesh"):
             raise ValueError(f"mesh= goes with a shape of kind 'mesh', and is needed there; this one is {self.kind!r}")
-        rotation = as_rotation(self.rotation, "rotation")
-        set_fields(self, size=size, place=as_float64(self.place, "place", (3,)), rotation=rotation)
+        place, rotation = as_constant(self.place, "place", (3,)), as_rotation(self.rotation, "rotation")
+        set_fields(self, size=size, place=place, rotation=rotation, colour=as_colour(self.colour, "colour"))

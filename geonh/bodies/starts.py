@@ -10,14 +10,14 @@ import jax
 import numpy as np
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.bodies.ranks import CLOSED, closed, evaluated_at, mover
 from geonh.bodies.system import TreeSystem
 from geonh.engine import computed
 
 
-@judged
+@validated
 def start(
     system: TreeSystem,
     positions: Mapping[str, Any] | None = None,
@@ -58,7 +58,8 @@ def start(
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
         slot = tree.slots[name]
-        xi[slot] = as_float64(np.atleast_1d(value), f"velocities[{name!r}]", (slot.stop - slot.start,))
+        rate, dim = as_float64(value, f"velocities[{name!r}]"), slot.stop - slot.start
+        xi[slot] = as_float64(rate[None] if rate.ndim == 0 else rate, f"velocities[{name!r}]", (dim,))
         given[slot] = True
     if not system.is_constrained:
         return g, xi

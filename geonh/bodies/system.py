@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.signatures import argument_type, validated
+from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
 from geonh.bodies.contacts import Blade, Wheel, with_axles
@@ -148,7 +148,7 @@ class _Forces:
         return total
 
 
-@judged
+@validated
 def tree(
     links: Sequence,
     *,
@@ -230,7 +230,7 @@ def tree(
             if not isinstance(entry, classes):
                 named = " or ".join(kind.__name__ for kind in classes)
                 raise TypeError(f"{argument} must be a list of {named}, got {shortly(entry)}")
-    pull = as_float64(gravity, "gravity", (3,))
+    pull = as_constant(gravity, "gravity", (3,))
     numbers = Numbers.of(varied, parameters or {}, [*links, *contacts, *loops, *springs])
     plan = ordered(numbers.applied(links), plain(pull), numbers.varied, numbers.functions)
     plan = replace(plan, springs=tuple(numbers.applied(springs)))
@@ -319,7 +319,7 @@ def _rank(found: Dependence | None, forms: Velocities | None, held: Held | None)
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
-@judged
+@validated
 def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Any, Any]]:
     """Pose of each link in space.
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from geonh.arguments.validators import as_flag, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_flag, as_text, shortly
 from geonh.bodies.motion import State, hat, number
 from geonh.bodies.plan import Tree
 from geonh.bodies.values import set_fields
@@ -57,13 +57,15 @@ class Rolling:
     sizes: ClassVar[tuple[str, ...]] = ("centre",)
 
     def __post_init__(self) -> None:
+        for text in ("link", "name"):
+            as_text(getattr(self, text), f"{text} of a rolling body")
         if not isinstance(self.support, Support):
             raise TypeError(f"support of link {self.link!r} must be made by geonh.rolling, got {shortly(self.support)}")
         if not isinstance(self.on, Surface):
             raise TypeError(f"on of link {self.link!r} must be a Surface of geonh.rolling, got {shortly(self.on)}")
         if self.on.timed:
             raise ValueError(f"on of link {self.link!r}: surfaces that depend on the time are those of geonh.rolling")
-        centre = as_float64(self.centre, f"centre of the contact of link {self.link!r}", (3,))
+        centre = as_constant(self.centre, f"centre of the contact of link {self.link!r}", (3,))
         set_fields(self, centre=centre, name=self.name or self.link, spin=as_flag(self.spin, "spin"))
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_constant, shortly
 
 Vector = tuple[float, float, float]
 Matrix = tuple[Vector, Vector, Vector]
@@ -15,7 +15,7 @@ ONE: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 def as_rotation(value: Any, name: str) -> np.ndarray:
     """Rotation matrix, or ValueError; rounding is removed."""
-    R = as_float64(value, name, (3, 3))
+    R = as_constant(value, name, (3, 3))
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
         raise ValueError(f"{name} must be a rotation matrix, got\n{R}")
     U, _, V = np.linalg.svd(R)
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 def as_unit(value: Any, name: str) -> np.ndarray:
     """Vector of length one, shape=[3], or ValueError; the rounding of numbers in files is removed."""
-    vector = as_float64(value, name, (3,))
+    vector = as_constant(value, name, (3,))
     length = float(np.linalg.norm(vector))
     if abs(length - 1) > 1e-4:
         raise ValueError(f"{name} must have length one, got {shortly(value)}, of length {length:.6g}")

@@ -170,11 +170,11 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
         table.add_row(name, *(value for _, value in promised))
     out.print(table)
     out.print(
-        "node: what is known there (impulse: a part of it alternates in sign). constraint: where μξ = b holds to "
+        "node: its data (impulse: a part of it alternates in sign). constraint: where μξ = b holds to "
         "rounding (nodes; step: in the method's own discrete form). energy: always = any metric, potential and linear "
         "constraint; quadrature = where that is exact for the slopes, else to O(h¹⁰); bi-invariant = for such an ℓ; "
         "projected = put back. momentum: horizontal = the momentum maps of horizontal symmetries. geonh methods NAME "
-        "tells more."
+        "shows more."
     )
 
 

@@ -33,6 +33,7 @@ def build(
     ] = "",
     cpu: Annotated[str, typer.Option(help="Its processor, e.g. cortex-m7.")] = "",
     features: Annotated[str, typer.Option(help="Features of the processor, e.g. +fma,-avx512f.")] = "",
+    derivatives: Annotated[bool, typer.Option("--derivatives", help="Export the derivatives of a step, too.")] = False,
 ) -> None:
     """Write a system and a method as code that runs without Python; the numbers of the system stay parameters."""
     entry = entry_of(name)
@@ -50,6 +51,7 @@ def build(
             triple=triple,
             cpu=cpu,
             features=features,
+            derivatives=derivatives,
             xi0=start.xi0,
             g0=start.g0,
             dt=entry.dt if dt is None else dt,

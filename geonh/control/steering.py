@@ -10,7 +10,7 @@ from jax import Array
 
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
-from geonh.arguments.validators import as_count, as_float64, close, shortly
+from geonh.arguments.validators import as_constant, as_count, as_float64, close, shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import ArrayLike, Point
@@ -89,7 +89,7 @@ def steering_problem(
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
     n, names = system.group.dim, system.group.velocity_names
-    t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
+    t0, span = float(as_constant(t0, "t0")), float(as_constant(span, "span"))
     if not 1e-150 < span < 1e150:  # its square is a number
         raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
     if unknown := [name for name in free if name not in names]:

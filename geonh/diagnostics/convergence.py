@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_count
+from geonh.arguments.signatures import argument_type, validated
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.diagnostics.reference import reference_trajectory
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import as_method
+from geonh.integrators.registry import as_method, stepping_method
 from geonh.mechanics.system import System
 from geonh.runs.solve import solve
 
@@ -29,20 +29,22 @@ AT_ROUNDING = 1e-12
 @argument_type
 @dataclass(frozen=True)
 class Convergence:
-    """Global errors at the end of a run, for several step sizes.
+    """Global errors at the end of a run, for several step sizes or tolerances.
 
     Attributes
     ----------
     dt : ndarray, shape=[K]
-        Step sizes, seconds.
+        Step sizes, seconds; the mean ones where tolerances chose them.
     position_error, velocity_error : ndarray, shape=[K]
         Largest error of an entry of g, and of ξ, at the end.
     declared : int
-        Declared order of the method.
+        Declared order of the method; 1 for tolerances.
     label : str
         Names of system and method.
     floor : float
         Errors below this are attributed to the reference solution and rounding.
+    tolerance : ndarray, shape=[K], or None
+        Tolerances that chose the steps.
     """
 
     dt: np.ndarray
@@ -51,6 +53,12 @@ class Convergence:
     declared: int
     label: str
     floor: float = 0.0
+    tolerance: np.ndarray | None = None
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Variable of the fit, shape=[K]: the step sizes, or the tolerances."""
+        return self.dt if self.tolerance is None else self.tolerance
 
     @property
     def error(self) -> np.ndarray:
@@ -59,50 +67,63 @@ class Convergence:
 
     @property
     def order(self) -> float:
-        """Slope of the least-squares fit of log error against log dt, above the floor; nan of a single error."""
+        """Slope of the least-squares fit of log error against log dt, or log tolerance, above the floor.
+
+        nan of a single error.
+        """
         above = self.error > self.floor
-        return float(np.polyfit(np.log(self.dt[above]), np.log(self.error[above]), 1)[0]) if sum(above) > 1 else np.nan
+        if sum(above) < 2:
+            return np.nan
+        return float(np.polyfit(np.log(self.scale[above]), np.log(self.error[above]), 1)[0])
 
     @property
     def table(self) -> pd.DataFrame:
-        """Table with a row for each step size, and the order between it and the preceding one."""
+        """Table with a row for each step size or tolerance, and the order between it and the preceding one."""
         import pandas as pd
 
         error = np.where(self.error > self.floor, self.error, np.nan)
-        between = np.diff(np.log(error)) / np.diff(np.log(self.dt))
+        between = np.diff(np.log(error)) / np.diff(np.log(self.scale))
+        means = {} if self.tolerance is None else {"mean dt": self.dt}
         return pd.DataFrame(
             {
+                **means,
                 "error of g": self.position_error,
                 "error of ξ": self.velocity_error,
                 "order": np.concatenate([[np.nan], between]),
             },
-            index=pd.Index(self.dt, name="dt"),
+            index=pd.Index(self.scale, name="dt" if self.tolerance is None else "tolerance"),
         )
 
     def __str__(self) -> str:
         below = int(np.sum(self.error <= self.floor))
-        note = f" ({below} errors at rounding left out; take longer steps)" if below else ""
-        return f"{self.label}: measured order {self.order:.2f}, declared {self.declared}{note}\n{self.table}"
+        remedy = "take longer steps" if self.tolerance is None else "take larger tolerances"
+        note = f" ({below} errors at rounding left out; {remedy})" if below else ""
+        words = "order {:.2f}, declared {}" if self.tolerance is None else "slope {:.2f} in the tolerance, expected {}"
+        return f"{self.label}: measured {words.format(self.order, self.declared)}{note}\n{self.table}"
 
     def plot(self) -> Figure:
-        """Plot the error against the step size, with a line of the declared order."""
+        """Plot the error against the step size or the tolerance, with a line of the declared slope."""
         import matplotlib.pyplot as plt
 
         figure, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
-        axes.loglog(self.dt, self.position_error, "o-", label="$g$")
-        axes.loglog(self.dt, self.velocity_error, "s--", label=r"$\xi$")
+        axes.loglog(self.scale, self.position_error, "o-", label="$g$")
+        axes.loglog(self.scale, self.velocity_error, "s--", label=r"$\xi$")
         below = np.min([self.position_error[0], self.velocity_error[0]]) / 3  # beside the curves, not on them
-        line = below * (self.dt / self.dt[0]) ** self.declared
-        axes.loglog(self.dt, line, color="0.5", ls=":", label=f"slope {self.declared}")
-        axes.set_xticks(self.dt, [f"{h:.3g}" for h in self.dt])
+        line = below * (self.scale / self.scale[0]) ** self.declared
+        axes.loglog(self.scale, line, color="0.5", ls=":", label=f"slope {self.declared}")
+        axes.set_xticks(self.scale, [f"{h:.3g}" for h in self.scale])
         axes.xaxis.minorticks_off()
-        axes.set(xlabel="dt (s)", ylabel="largest error at the end", title=f"{self.label}\norder {self.order:.2f}")
+        axes.set(
+            xlabel="dt (s)" if self.tolerance is None else "tolerance",
+            ylabel="largest error at the end",
+            title=f"{self.label}\norder {self.order:.2f}",
+        )
         axes.grid(alpha=0.3)
         axes.legend()
         return figure
 
 
-@judged
+@validated
 def convergence(
     system: System,
     method: Integrator | str | None = None,
@@ -112,8 +133,10 @@ def convergence(
     span: float = 1.0,
     steps: Sequence[int] = (40, 80, 160, 320),
     controls: Any = None,
+    tolerances: Sequence[float] | None = None,
 ) -> Convergence:
-    """Measure the order of a method on a system, against a reference solution of relative tolerance 1e-12.
+    """Measure the order of a method on a system, or how its errors follow a tolerance, against a reference solution of
+    relative tolerance 1e-12.
 
     Parameters
     ----------
@@ -130,11 +153,13 @@ def convergence(
         Numbers of steps, increasing.
     controls : callable, optional
         u(t) in ``jax.numpy``.
+    tolerances : sequence of float, optional
+        Tolerances that choose the steps, as in ``solve``, decreasing, in place of ``steps``.
 
     Returns
     -------
     Convergence
-        Errors at the end for each step, the order fitted to them, and ``plot``.
+        Errors at the end for each step or tolerance, the slope fitted to them, and ``plot``.
 
     Raises
     ------
@@ -150,16 +175,28 @@ def convergence(
         raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
     if not span > 0:
         raise ValueError(f"span must be a positive number of seconds, got {span}")
-    method = as_method(method, controls)
-    refuse(method, system)
+    sizes: list[dict[str, Any]]
+    if tolerances is None:
+        chosen = as_method(method, controls)
+        sizes = [{"dt": span / n, "n_steps": int(n)} for n in counts]
+    else:
+        wanted = as_float64(tolerances, "tolerances")
+        if wanted.ndim != 1 or len(wanted) < 2 or np.any(np.diff(wanted) >= 0) or not wanted[-1] > 0:
+            raise ValueError(f"tolerances must be two or more decreasing positive numbers, got {shortly(tolerances)}")
+        chosen = stepping_method(method, float(wanted[0]), controls).method
+        sizes = [{"tolerance": float(tolerance), "t_end": float(span)} for tolerance in wanted]
+    refuse(chosen, system)
     g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
     with float64():
         end = np.asarray(system.group.to_vector(g))[-1]
-    positions, velocities = [], []
-    for n in counts:
-        run = solve(system, method, xi0=xi0, g0=g0, dt=span / n, n_steps=int(n), save_every=int(n), controls=controls)
-        positions.append(np.abs(run.g_vector[-1] - end).max())
-        velocities.append(np.abs(run.xi[-1] - xi[-1]).max())
-    label = f"{system.name}, {type(method).__name__}"
+    found = []
+    for size in sizes:
+        run = solve(system, method, xi0=xi0, g0=g0, **size, save_every=2**40, controls=controls)
+        errors = np.abs(run.g_vector[-1] - end).max(), np.abs(run.xi[-1] - xi[-1]).max()
+        found.append((span / run.k[-1], *errors))
+    label = f"{system.name}, {type(chosen).__name__}"
     floor = AT_ROUNDING * (1.0 + max(np.abs(end).max(), np.abs(xi[-1]).max()))
-    return Convergence(span / counts, np.array(positions), np.array(velocities), method.order, label, floor)
+    dt, positions, velocities = np.array(found).T
+    if tolerances is None:
+        return Convergence(dt, positions, velocities, chosen.order, label, floor)
+    return Convergence(dt, positions, velocities, 1, label, floor, wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.integrators.registry import methods
 from geonh.systems import catalogue
 
@@ -54,7 +54,7 @@ class Quantity:
         return self.error / self.scale
 
 
-@judged
+@validated
 def invariants(trajectory: Trajectory) -> list[Quantity]:
     """Energy at p⁻ and at p̃, each first integral, and the constraint residual of a trajectory.
 

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.diagnostics.structure import time_reversed
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
@@ -91,7 +91,7 @@ class ModifiedField:
         return f"modified field, f̃ − f {self.defect:.2e} ± {self.error:.0e}; rates per second: {rates}"
 
 
-@judged
+@validated
 def modified_field(
     system: System,
     method: Integrator | str | None = None,

@@ -18,7 +18,7 @@ from jax import Array
 from scipy.interpolate import CubicSpline
 from scipy.linalg import expm, logm
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.diagnostics.modified import Start, advanced, modified_fields, motion_rates, with_fixed_steps
 from geonh.engine import mapped
@@ -71,7 +71,7 @@ class PredictedDrift:
         return "\n".join(lines)
 
 
-@judged
+@validated
 def predicted_drift(
     system: System,
     method: Integrator | str | None = None,
@@ -151,7 +151,7 @@ def predicted_drift(
     return PredictedDrift(np.asarray(run.t), changes, errors, growth)
 
 
-@judged
+@validated
 def alternation_rates(
     system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float, t0: float = 0.0
 ) -> np.ndarray:

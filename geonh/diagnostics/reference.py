@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_float64, shortly
 from geonh.engine import prepared
 from geonh.groups.base import Point
 from geonh.mechanics.constraints import ConstrainedSystem
@@ -20,7 +20,7 @@ from geonh.mechanics.soundness import place_fault
 from geonh.runs.controls import drive_of
 
 
-@judged
+@validated
 def reference_trajectory(
     system: ConstrainedSystem,
     times: Any,
@@ -71,7 +71,7 @@ def reference_trajectory(
     forward = np.diff(times) > 0 if times.ndim == 1 else np.zeros(1, bool)
     if times.ndim != 1 or len(times) < 2 or np.any(forward != forward[0]) or np.any(np.diff(times) == 0):
         raise ValueError(f"times must be two or more in one direction, shape [N], got {shortly(times)}")
-    rtol, atol = (float(as_float64(value, name, ())) for value, name in ((rtol, "rtol"), (atol, "atol")))
+    rtol, atol = (float(as_constant(value, name)) for value, name in ((rtol, "rtol"), (atol, "atol")))
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not 0 < tolerance < 1:
             raise ValueError(f"{name} must lie in (0, 1), got {tolerance}")

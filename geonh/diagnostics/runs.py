@@ -14,7 +14,7 @@ from jax import Array, lax
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, one_of
 from geonh.engine import mapped, prepared
 from geonh.geometry.field import check_arguments, evaluated
@@ -54,6 +54,7 @@ class Drift:
         return f"slope {self.slope:.2e} ± {self.error:.1e} per second, largest deviation {self.bound:.2e}"
 
 
+@validated
 def drift(t: Any, values: Any) -> Drift:
     """Drift of a quantity, for instance ``drift(traj.t, traj.energy)``.
 
@@ -88,7 +89,7 @@ def drift(t: Any, values: Any) -> Drift:
     return Drift(float(slope / span), float(error / span), float(np.abs(values - values[0]).max()))
 
 
-@judged
+@validated
 def alternation(trajectory: Trajectory) -> np.ndarray:
     r"""Size of the part of p⁻ that changes sign from node to node, relative to the largest momentum.
 
@@ -117,7 +118,7 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     return trajectory.alternation
 
 
-@judged
+@validated
 def poincare_section(
     trajectory: Trajectory, surface: Callable[[Any, np.ndarray], Any], *, direction: int = 1
 ) -> Section:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.algebra.linear import pivots, solve_spd
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
@@ -30,7 +30,7 @@ from geonh.mechanics.system import System
 from geonh.runs.start import as_start, known_sound
 
 
-@judged
+@validated
 @in_float64
 def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of a system on T*G, scalar; on T*{φ = 0} with holonomic constraints.
@@ -71,7 +71,7 @@ def canonical_form(system: System, p: Any) -> Array:
     return jnp.block([[twist, one], [-one, jnp.zeros((n, n))]])
 
 
-@judged
+@validated
 @in_float64
 def adjoint_defect(
     system: System, method: Integrator | str, other: Integrator | str, *, xi0: Any, g0: Any = None, dt: float
@@ -110,7 +110,7 @@ def adjoint_defect(
     return _run(_after_reversal, system, (method, other), dt, g0, xi0)
 
 
-@judged
+@validated
 @in_float64
 def reversibility_defect(
     system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
@@ -149,7 +149,7 @@ def reversibility_defect(
     return _run(_retrace, system, method, dt, g0, xi0, as_count(n_steps, "n_steps"))
 
 
-@judged
+@validated
 @in_float64
 def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.

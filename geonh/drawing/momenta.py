@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.drawing.picture import Picture, precise
 from geonh.drawing.scene import chosen_nodes, scene, system_of
 from geonh.engine import mapped
@@ -52,7 +52,7 @@ class Momenta(NamedTuple):
     angular: np.ndarray
 
 
-@judged
+@validated
 def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     """Force and moment of the constraints, and angular momentum, as vectors in space.
 

@@ -95,8 +95,8 @@ class Scene:
     @property
     def traces(self) -> list[Moving]:
         """Bodies with a trace; by default the first solid one."""
-        said = [body for body in self.bodies if body.trace is not None]
-        return said or [body for body in self.bodies if body.is_solid][:1]
+        declared = [body for body in self.bodies if body.trace is not None]
+        return declared or [body for body in self.bodies if body.is_solid][:1]
 
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
@@ -80,7 +80,7 @@ def as_colour(value: Any, name: str) -> str:
     return value
 
 
-@judged
+@validated
 def box(length: float, width: float, height: float) -> Part:
     """Create a box about the origin, its sides along the body's axes.
 
@@ -105,7 +105,7 @@ def box(length: float, width: float, height: float) -> Part:
     return _part(corners, _fans(quads), lines=[corners[[*quad, quad[0]]] for quad in quads[:2]])
 
 
-@judged
+@validated
 def ball(radius: Any, resolution: int = 24) -> Part:
     """Create a ball about the origin, with alternating light and dark octants.
 
@@ -134,7 +134,7 @@ def ball(radius: Any, resolution: int = 24) -> Part:
     return _round(lambda several: [normals * semi for normals in several], resolution)
 
 
-@judged
+@validated
 def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") -> Part:
     """Create a closed surface from the unit sphere, with alternating light and dark octants.
 
@@ -195,7 +195,7 @@ def _round(points: Callable[[list[np.ndarray]], list[np.ndarray]], resolution: i
     return _part(vertices, faces, dark=dark, lines=lines, smooth=True)
 
 
-@judged
+@validated
 def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32) -> Part:
     """Create a cylinder about the origin: a wheel, a disc, a rod. Quarters of its ends are light and dark.
 
@@ -241,7 +241,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
     return solid._mapped(lambda points: points[:, order])
 
 
-@judged
+@validated
 def prism(outline: Any, height: float) -> Part:
     """Create a plate: an outline in the body's plane, convex and anticlockwise, with a thickness along its third axis.
 
@@ -272,7 +272,7 @@ def prism(outline: Any, height: float) -> Part:
     return _part(np.concatenate([top, bottom]), faces, lines=[np.vstack([end, end[:1]]) for end in (top, bottom)])
 
 
-@judged
+@validated
 def mesh(vertices: Any, faces: Any) -> Part:
     """Create a surface of triangles.
 
@@ -328,7 +328,7 @@ def line(points: Any) -> Part:
     return _part(np.zeros((0, 3)), np.zeros((0, 3), dtype=int), lines=[spatial])
 
 
-@judged
+@validated
 def axes(length: float = 1.0) -> list[Part]:
     """Create the body's three axes, each in its own colour.
 
@@ -347,11 +347,11 @@ def axes(length: float = 1.0) -> list[Part]:
     TypeError
         If ``length`` is not a number.
     """
-    length = float(as_float64(length, "length", ()))
+    length = float(as_constant(length, "length"))
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 
-@judged
+@validated
 def ground(turns: bool = False) -> Part:
     """Create the plane z = 0 of its body, fitted to the extent of the motion.
 

@@ -42,6 +42,29 @@ class Segment(NamedTuple):
         return self.nodes.shape[1] - 1
 
 
+class Stretch(NamedTuple):
+    """Steps between two saved nodes, which are recomputed, with a batch axis.
+
+    Attributes
+    ----------
+    number, n_steps : int
+        Number of the first step, and of steps.
+    before, after : array, shape=[members, size]
+        The nodes before the first step and after the last.
+    entering : array, shape=[members, size]
+        Cotangents that enter after the last step.
+    warm_start : callable
+        As for ``Segment``.
+    """
+
+    number: int
+    n_steps: int
+    before: np.ndarray
+    after: np.ndarray
+    entering: np.ndarray
+    warm_start: Callable[[], np.ndarray]
+
+
 class BackwardRun(Run):
     """Native code of the cotangents of the arrays and of x, from those of the nodes."""
 
@@ -86,7 +109,7 @@ class BackwardRun(Run):
     def _pulled(
         self, arrays: list, segment: Segment, after: Cotangents, good: np.ndarray
     ) -> tuple[np.ndarray, Cotangents]:
-        """Cotangents before a stretch from those after it, through its first ``good`` steps, and the rows of these."""
+        """Cotangents before a segment from those after it, through its first ``good`` steps, and the rows of these."""
         most, n = int(good.max()), len(good)
         known = np.zeros((n, self.block, self.plan.warm))
         stride, state = 1 if self.node_rows else most, after._replace(i=good - 1)
@@ -112,7 +135,7 @@ class BackwardRun(Run):
         return arrays[-1].shape[self.has_batch(arrays[-1])]
 
     def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[Segment]:
-        """Stretches of the run, from the last backwards."""
+        """Segments of the run, from the last backwards."""
         n_nodes, stride = self.plan.n_nodes, self.plan.stride
         every = stride if stride > 1 else self.block
         known = cache(lambda: self.warm_starts(arrays, y[:, 0], 0, n_nodes * stride // every, every))
@@ -120,39 +143,34 @@ class BackwardRun(Run):
             here = slice(begin, min(begin + self.block, n_nodes) + 1)
             yield Segment(begin, y[:, here], y_bar[:, here], partial(_warm_start, known, begin // every))
         for i in reversed(range(n_nodes)) if stride > 1 else ():
-            ends = y[:, i], y[:, i + 1]
-            yield from self._recomputed(
-                arrays, *ends, i * stride, stride, y_bar[:, i + 1], partial(_warm_start, known, i)
-            )
+            warm_start = partial(_warm_start, known, i)
+            between = Stretch(i * stride, stride, y[:, i], y[:, i + 1], y_bar[:, i + 1], warm_start)
+            yield from self._recomputed(arrays, between)
 
-    def _recomputed(
-        self,
-        arrays: list,
-        x: np.ndarray,
-        after: np.ndarray,
-        number: int,
-        n_steps: int,
-        last: np.ndarray,
-        warm_start: Callable[[], np.ndarray],
-    ) -> Iterator[Segment]:
-        """Stretches of recomputed steps from x to a later node, with a cotangent entering after the last."""
+    def _recomputed(self, arrays: list, stretch: Stretch) -> Iterator[Segment]:
+        """Segments of a stretch, from the last backwards."""
+        number, n_steps, before, after, last, warm_start = stretch
         if n_steps <= self.block:
-            y = self.nodes(arrays, x, number, n_steps, 1)
+            y = self.nodes(arrays, before, number, n_steps, 1)
             if not self._same(y[:, -1], after):
-                y = self.nodes(arrays, x, number, n_steps, 1, warm_start())
+                y = self.nodes(arrays, before, number, n_steps, 1, warm_start())
             y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
             yield Segment(number, y, y_bar, warm_start)
             return
         stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
-        path = self.nodes(arrays, x, number, n_nodes, stride, warm_start())
-        known = cache(lambda: self.warm_starts(arrays, x, number, n_nodes, stride, warm_start()))
-        parts = [*((i, stride, path[:, i + 1]) for i in range(n_nodes)), (n_nodes, n_steps - n_nodes * stride, after)]
-        for i, steps, end in reversed(parts):
-            entering = last if i == n_nodes else np.zeros_like(last)
-            here = partial(_warm_start, known, i)
-            yield from self._recomputed(arrays, path[:, i], end, number + i * stride, steps, entering, here)
+        path = self.nodes(arrays, before, number, n_nodes, stride, warm_start())
+        known = cache(lambda: self.warm_starts(arrays, before, number, n_nodes, stride, warm_start()))
+        none = np.zeros_like(last)
+        for i in reversed(range(n_nodes + 1)):
+            start, is_last, warm = number + i * stride, i == n_nodes, partial(_warm_start, known, i)
+            part = (
+                Stretch(start, n_steps - n_nodes * stride, path[:, i], after, last, warm)
+                if is_last
+                else Stretch(start, stride, path[:, i], path[:, i + 1], none, warm)
+            )
+            yield from self._recomputed(arrays, part)
 
     @staticmethod
     def _same(node: np.ndarray, other: np.ndarray) -> bool:

@@ -74,7 +74,7 @@ def register_lowering(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not one of these. An error within the rule says where programs are compiled whose rule it was.
+        If an argument is not one of these. Errors raised by the rule during compilation name it.
     """
     if not isinstance(primitive, Primitive):
         hint = "; it has one, .primitive" if hasattr(primitive, "primitive") else ""

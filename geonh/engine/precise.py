@@ -14,7 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
+from geonh.arguments.precision import (
+    UNTRACEABLE,
+    float64,
+    has_tracers,
+    is_float64,
+    named_untraceable,
+    require_float64,
+)
 from geonh.arguments.signatures import OBJECTS, judge_of
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import call_in_numpy
@@ -69,7 +76,7 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
-        if has_tracers(args, kwargs):
+        if has_tracers(**dict(zip(_parameters(function), args, strict=False)), **kwargs):
             require_float64(function.__qualname__)
             with float64():
                 return function(*args, **kwargs)
@@ -219,8 +226,12 @@ def _validating(name: str, method: Callable) -> Callable:
             args = tuple(validated(label, value) for label, value in zip(labels, args, strict=False))
             kwargs = {label: validated(label, value) for label, value in kwargs.items()}
             self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
-            return call_in_numpy(method, (self, *args), kwargs)
-        if has_tracers(args, kwargs):
+            try:
+                return call_in_numpy(method, (self, *args), kwargs)
+            except UNTRACEABLE as error:
+                by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+                raise named_untraceable(error, f"{type(self).__name__}.{name}", by_name) from error
+        if has_tracers(**dict(zip(places, args, strict=False)), **kwargs):
             require_float64(method.__qualname__)
         return _call_in_float64(wrapper, (self, *args), kwargs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
@@ -44,10 +45,13 @@ def once(function: Function) -> Function:
 def traced_once(method: Function) -> Function:
     """Decorator for an equinox method that is costly to trace: in a forward-only program it is traced once."""
 
+    signature = inspect.signature(method)
+
     @functools.wraps(method)
-    def wrapper(*args: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not is_forward_only():
-            return method(*args)
+            return method(*args, **kwargs)
+        args = signature.bind(*args, **kwargs).args if kwargs else args
         arrays, static = hashable_partition(args, eqx.is_array)
         return _jitted_method(method, static, captured_variables(static))(arrays)
 

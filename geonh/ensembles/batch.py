@@ -205,17 +205,20 @@ class Shared(NamedTuple):
     ----------
     system, method, controls : System, Integrator or None, callable or array or None
     events : tuple of Event
+    end : float, or None
+        Time at which members end whose steps differ in length.
     """
 
     system: System
     method: Any
     controls: Any
     events: tuple = ()
+    end: Any = None
 
     def problem(self, member: Member) -> Problem:
         """Problem of a member."""
         controls = self.controls if member.controls is None else member.controls
-        clock = Clock(member.t0, member.dt, controls)
+        clock = Clock(member.t0, member.dt, controls, self.end)
         return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from geonh.ensembles.batch import MemberRecipe, Shared
 from geonh.ensembles.reading import Observable
 from geonh.ensembles.statistics import Statistic
@@ -28,11 +30,13 @@ class Configuration:
     events: tuple[Event, ...]
     most_events: int
     method_reason: str = ""
+    times: np.ndarray | None = None
 
     @property
     def shared(self) -> Shared:
         """Data common to all members, without events: only ``MemberEvents`` looks for them."""
-        return Shared(self.system, self.method, self.controls)
+        end = None if self.times is None else self.times[-1]
+        return Shared(self.system, self.method, self.controls, end=end)
 
     @property
     def reading(self) -> tuple[Observable, ...]:

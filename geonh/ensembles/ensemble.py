@@ -18,8 +18,8 @@ from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import OCCURRENCE, Passed, points
 from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.progress import member_start
 from geonh.ensembles.reading import NODES, TAKEN, read_all
-from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
@@ -55,7 +55,8 @@ class Ensemble(Observed):
         Requested observables; the nodes "g", "p_plus", "p_minus" by default.
     last : dict of str to ndarray, shape=[members, …]
         The same at the last good node of each member, of step number ``n_steps``: between saved nodes, where the member
-        stopped early. nan for members that did not start, or were interrupted.
+        stopped early. nan for members that did not start, or were interrupted. With its time "t" where members have
+        steps of their own.
     g : point of the group, with leading axes [members, N]
         Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
     g_vector : ndarray, shape=[members, N, size]
@@ -90,13 +91,15 @@ class Ensemble(Observed):
     batch : Batch
         Initial data of each member.
     k : ndarray of int, shape=[N]
-        Step numbers of the saved nodes.
+        Step numbers of the saved nodes; 0, 1, … where members have steps of their own.
     faults : dict of int to str
         Reasons why members did not start.
     engine : str
         Engine that computed the members.
     method_reason : str
         Reason for the method if none was named, as in ``default_method``; else "".
+    times : ndarray, shape=[N], or None
+        Times of the saved nodes where members have steps of their own.
     """
 
     system: System
@@ -114,6 +117,7 @@ class Ensemble(Observed):
     faults: dict[int, str]
     engine: str
     method_reason: str = ""
+    times: np.ndarray | None = None
 
     @classmethod
     def of(cls, sweep: Configuration, solved: Solved) -> Ensemble:
@@ -134,6 +138,7 @@ class Ensemble(Observed):
             faults=solved.faults,
             engine=solved.engine,
             method_reason=sweep.method_reason,
+            times=sweep.times,
         )
 
     def __len__(self) -> int:
@@ -142,6 +147,8 @@ class Ensemble(Observed):
     @property
     def t(self) -> np.ndarray:
         members = self.batch.members
+        if self.times is not None:
+            return np.broadcast_to(self.times, (len(self), len(self.times)))
         return members.t0[:, None] + self.k * members.dt[:, None]
 
     @property
@@ -160,7 +167,8 @@ class Ensemble(Observed):
         i = self._number(member, ValueError)
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
-        t = self.batch.members.t0[i] + self.n_steps[i] * self.batch.members.dt[i]
+        members = self.batch.members
+        t = members.t0[i] + self.n_steps[i] * members.dt[i] if self.times is None else self.last["t"][i]
         what, crossings = Result(int(self.status[i])).message, self._crossings(i)
         if self.status[i] == Result.EVENT and crossings is not None:
             what, t = f"{what}, {crossings.names[crossings.which[-1]]!r},", crossings.t[-1]
@@ -174,7 +182,7 @@ class Ensemble(Observed):
 
     @property
     def _shared(self) -> Shared:
-        return Shared(self.system, self.method, self.controls)
+        return Shared(self.system, self.method, self.controls, end=None if self.times is None else self.times[-1])
 
     @property
     def has_nodes(self) -> bool:
@@ -214,7 +222,7 @@ class Ensemble(Observed):
             return stored
         size = len(self)
         k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
-        nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
+        nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus, None if self.times is None else self.t)
         return read_all(self._shared, self.batch.members, nodes) | stored
 
     def __getitem__(self, member: int) -> Trajectory:
@@ -225,12 +233,17 @@ class Ensemble(Observed):
             raise ValueError(self.message(i))
         one = jax.tree.map(lambda a: a[i], self.batch.members)
         begun, first = first_trajectory(self._shared, one, int(self.k[1]), self.method_reason)
-        after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
+        t = None if self.times is None else self.times[1:n]
+        after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n], t)
         trajectory = on_grid(begun, self.engine)
         rows = [trajectory.nodes.rows, after.rows]
-        if self.n_steps[i] > self.k[n - 1] and np.isfinite(self.last["g"][i, 0]):
-            end = Nodes(self.n_steps[i], *(self.last[name][i] for name in NODES))
-            rows.append(end.taken(None).rows)
+        if self.times is None:
+            k, later, t = self.n_steps[i], self.n_steps[i] > self.k[n - 1], None
+        else:
+            k, t = self.k[n - 1] + 1, self.last["t"][i]
+            later = np.sign(one.dt) * (t - self.times[n - 1]) > 0
+        if later and np.isfinite(self.last["g"][i, 0]):
+            rows.append(Nodes(k, *(self.last[name][i] for name in NODES), t).taken(None).rows)
         trajectory = extended(trajectory, rows, first, Result(int(self.status[i])))
         return trajectory.with_run(state=None, crossings=self._crossings(i))
 
@@ -246,7 +259,11 @@ class Ensemble(Observed):
             )
             for name in OCCURRENCE
         )
-        which, k = np.repeat(np.arange(len(counts)), counts), np.floor((t - t0) / dt).astype(np.int64)
+        which = np.repeat(np.arange(len(counts)), counts)
+        if self.times is None:
+            k = np.floor((t - t0) / dt).astype(np.int64)
+        else:
+            k = np.searchsorted(np.sign(dt) * self.times, np.sign(dt) * t, side="right") - 1
         crossings = Crossings(tuple(self.events), which, k, t, *others)
         return crossings.taken(np.argsort(np.sign(dt) * t, kind="stable"))
 
@@ -281,7 +298,7 @@ class Ensemble(Observed):
         variables["status"] = (("member",), self.status, STATUS)
         variables["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, values in self.last.items():
-            member, _, *axes = variables[name][0]
+            member, _, *axes = variables[name][0] if name != "t" else ("member", nodes)
             variables[f"{name}:last"] = ((member, *axes), values, at_the_last(name))
         for name, passed in self.events.items():
             for what, value in passed.data.items():

@@ -13,6 +13,7 @@ from geonh.engine import mapped, prepared
 from geonh.ensembles.batch import Member, Shared
 from geonh.ensembles.reading import MemberNode, Placed, flattened
 from geonh.groups.base import LieGroup
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
 from geonh.runs.event_loop import (
@@ -116,7 +117,11 @@ class MemberEvents:
         first = jax.tree.map(lambda a: a[:1], members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
         nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
-        one = mapped(_located, self._shared, Search(flattened(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1))))
+        spans = None
+        if isinstance(shared.method, VariableSteps):
+            nodes, spans = nodes._replace(t=first.t0[:, None]), first.dt[:, None]
+        search = Search(flattened(first, nodes, spans), np.zeros(1, np.int64), *np.zeros((3, 1)))
+        one = mapped(_located, self._shared, search)
         size = len(members.dt)
         self.results = {
             event.name: Passed(
@@ -127,15 +132,16 @@ class MemberEvents:
             for event in events
         }
 
-    def locate(self, indices: np.ndarray, last: Nodes, after: Nodes) -> np.ndarray:
+    def locate(self, indices: np.ndarray, last: Nodes, after: Nodes, *, record: bool = True) -> np.ndarray:
         """Locate events of some members between consecutive nodes, from the ``last`` ones of the previous call on.
 
-        Returns the number of steps of each member up to a terminal event, or of all.
+        Returns the number of steps of each member up to a terminal event, or of all. Without ``record`` that is all.
         """
         data = jax.tree.map(lambda a: a[indices], self._members)
         before = jax.tree.map(lambda a, b: np.concatenate([a, b[:, :-1]], axis=1), last, after)
         n_steps = np.full(len(after.k), after.k.shape[1])
-        pairs = flattened(data, before), flattened(data, after)
+        spans = None if after.t is None else after.t - before.t
+        pairs = flattened(data, before, spans), flattened(data, after, spans)
         values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
         for at, nodes in ((values.before, before), (values.after, after)):
             unknown = np.isnan(at) & ~np.isnan(nodes.k)[..., None]
@@ -145,7 +151,8 @@ class MemberEvents:
         if not len(members):
             return n_steps
         owner = jax.tree.map(lambda a: a[members], data)
-        here, there = (flattened(owner, nodes.taken((members, steps, None))) for nodes in (before, after))
+        span = None if spans is None else spans[members, steps, None]
+        here, there = (flattened(owner, nodes.taken((members, steps, None)), span) for nodes in (before, after))
         one = jax.tree.map(lambda a: np.asarray(a)[0], here)
         locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
         at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
@@ -156,8 +163,8 @@ class MemberEvents:
             event = self._events[zeros.which[i]]
             passed, member = self.results[event.name], indices[owners[i]]
             place = passed.number[member]
-            passed.number[member] += 1
-            if place < self._most:
+            passed.number[member] += record
+            if record and place < self._most:
                 for name in OCCURRENCE:
                     getattr(passed, name)[member, place] = getattr(zeros, name)[i]
             if event.stop:

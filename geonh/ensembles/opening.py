@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@judged
+@validated
 def open_store(path: str | os.PathLike) -> xr.Dataset:
     """Open a store as a dataset whose arrays are read on access.
 
@@ -78,14 +78,23 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
         coordinates["member"] = np.arange(sizes["member"])
     step, nodes = about["configuration"]["save_every"], about["nodes"]
     if about["what"] == "run":
-        from geonh.ensembles.times import times
+        from geonh.ensembles.times import times as times_of
 
-        data = data.assign_coords(times(before.t0, before.dt, range(0, sizes["time"] * step, step)))
+        if "t" in data:
+            import xarray as xr
+
+            data = data.assign_coords(xr.Coordinates({"time": data["t"]}, indexes={})).drop_vars("t")
+        else:
+            data = data.assign_coords(times_of(before.t0, before.dt, range(0, sizes["time"] * step, step)))
     elif nodes in sizes:
         if sizes[nodes] != about["configuration"]["n_steps"] // step + 1:
             raise StoreError(f"{store.path} is damaged: its members have {sizes[nodes]} nodes")
         k = np.arange(sizes[nodes]) * step
-        coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
+        times = about["configuration"].get("times")
+        if times is not None:
+            coordinates["time"] = times
+        else:
+            coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
     data = data.assign_coords(coordinates)
     differ = about["configuration"]["what differs"]
     labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
@@ -128,7 +137,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
     return results_of([s for s, _ in pairs], [k for _, k in pairs])
 
 
-@judged
+@validated
 def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> list[int]:
     """Copy missing shards of a store from other stores of the same configuration.
 

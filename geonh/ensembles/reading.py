@@ -37,10 +37,19 @@ class Observable(NamedTuple):
 
 
 class MemberNode(NamedTuple):
-    """Node of a member, or of many along a first axis, with the initial data of its member."""
+    """Node of a member, or of many along a first axis, with the initial data of its member.
+
+    Attributes
+    ----------
+    member : Member
+    node : Nodes
+    span : float, or None
+        Length of the step that follows; None for dt.
+    """
 
     member: Member
     node: Nodes
+    span: Any = None
 
 
 def requested_observables(observables: Any, what: str = "observables") -> tuple[Observable, ...]:
@@ -115,8 +124,11 @@ def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndar
     return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in observables.items()}
 
 
-def flattened(members: Member, nodes: Nodes) -> MemberNode:
-    """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node."""
+def flattened(members: Member, nodes: Nodes, spans: np.ndarray | None = None) -> MemberNode:
+    """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node.
+
+    ``spans`` are the lengths of the steps that follow, shape=[members, nodes], where they differ.
+    """
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
     rows = None
@@ -126,7 +138,7 @@ def flattened(members: Member, nodes: Nodes) -> MemberNode:
         rows = rows.reshape(count * n, *rows.shape[2:])
     many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
     flat = jax.tree.map(lambda a: a.reshape(count * n, *a.shape[2:]), nodes._replace(k=k))
-    return MemberNode(many._replace(controls=rows), flat)
+    return MemberNode(many._replace(controls=rows), flat, None if spans is None else spans.reshape(count * n))
 
 
 class Placed(NamedTuple):
@@ -137,11 +149,11 @@ class Placed(NamedTuple):
 
     @classmethod
     def of(cls, shared: Shared, at: MemberNode) -> Placed:
-        problem, (k, g_vector, p_plus, p_minus, t) = shared.problem(at.member), at.node
+        problem, (k, g_vector, p_plus, p_minus, t, _) = shared.problem(at.member), at.node
         if at.member.controls is not None:
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
             problem, k = problem._replace(clock=clock), jnp.zeros_like(k)
-        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t))
+        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t, at.span))
 
 
 def _all_observables(shared: Shared, node: MemberNode) -> dict[str, Any]:
@@ -157,7 +169,8 @@ def _values(tree: tuple[Shared, tuple[Observable, ...]], node: MemberNode) -> di
         if function is not None:
             what = f"observables[{name!r}]"
             more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
-            arguments = (problem.clock.time(at.k), at.g, known["xi"], known["multipliers"], *more)
+            clock, k = at.local(problem.clock)
+            arguments = (clock.time(k), at.g, known["xi"], known["multipliers"], *more)
             values[name] = evaluated(what, careful(function), *arguments)
         elif name in known or f"integral:{name}" in known:
             values[name] = known[name] if name in known else known[f"integral:{name}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.statistics import Statistic
 from geonh.ensembles.sweep import Sweep
@@ -14,20 +14,22 @@ from geonh.mechanics.system import System
 from geonh.results.events import Event
 
 
-@judged
+@validated
 def solve_ensemble(
     system: System,
     method: Integrator | str | None = None,
     *,
     xi0: Any,
     g0: Any = None,
-    dt: Any,
+    dt: Any = None,
     n_steps: int | None = None,
     t_end: float | None = None,
     t0: Any = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
     save_every: int | None = None,
+    t_eval: Any = None,
+    tolerance: float | None = None,
     observables: Iterable[str] | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     combine: str = "zip",
@@ -56,7 +58,7 @@ def solve_ensemble(
         Initial group elements; the identity when left out. A distribution draws η of exp(η), and
         ``ensembles.Near(g, distribution)`` of g·exp(η).
     dt : float, or array_like of shape=[members]
-        Time steps in seconds.
+        Time steps in seconds. With a tolerance, bound of the first steps, and optional.
     n_steps : int
         Number of steps, the same for all; left out where ``t_end`` is given.
     t_end : float, optional
@@ -69,6 +71,10 @@ def solve_ensemble(
         Events to locate between the nodes: first passages, sections; a terminal event ends the member.
     save_every : int, optional
         Number of steps between saved nodes, a divisor of ``n_steps``; only the first and the last by default.
+    t_eval : array_like, shape=[M], optional
+        With a tolerance, times of the saved nodes, besides t0 and ``t_end``; this is the last of them when left out.
+    tolerance : float, optional
+        As for ``solve``: each member has steps of its own, and ends at ``t_end``.
     observables : sequence of str, or mapping of str to callable, optional
         Observables to keep at the saved nodes, in place of the nodes themselves ("g", "p_plus", "p_minus"): names of
         observables of a ``Trajectory`` ("xi", "energy", "multipliers", a first integral's), or names with functions of
@@ -121,6 +127,8 @@ def solve_ensemble(
         seed=seed,
         project=project,
         save_every=save_every,
+        t_eval=t_eval,
+        tolerance=tolerance,
         observables=observables,
         statistics=statistics,
         events=events,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.validators import as_count, as_float64, one_of
+from geonh.arguments.validators import as_constant, as_count, one_of
 from geonh.ensembles.reading import Observable, requested_observables
 
 SAMPLE = 4096
@@ -231,7 +231,7 @@ class Quantiles(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        q = as_float64(self.q, "q")
+        q = as_constant(self.q, "q", None)
         if q.ndim != 1 or not np.all((q >= 0) & (q <= 1)):
             raise ValueError(f"q must be numbers between 0 and 1, got {self.q!r}")
         object.__setattr__(self, "q", tuple(q.tolist()))
@@ -293,7 +293,7 @@ class Histogram(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        edges = as_float64(self.edges, "edges")
+        edges = as_constant(self.edges, "edges", None)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(f"edges must be two or more increasing numbers, got {self.edges!r}")
         object.__setattr__(self, "edges", tuple(edges.tolist()))

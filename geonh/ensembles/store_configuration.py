@@ -50,7 +50,7 @@ def store_of(
     shard: int | None,
     layout: Callable[[], tuple[dict[str, StoredArray], int]],
     note: str = "",
-) -> Store:
+) -> SweepStore:
     """Open the store of a sweep, or create it if it does not exist; StoreError if it has another configuration.
 
     An "ensemble" is split into members, a "run" into nodes, ``shard`` of them in each shard (by default as in an
@@ -100,14 +100,19 @@ def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
     """Configuration of a sweep, except for functions of the system, as JSON data."""
     shared = None if callable(sweep.controls) else sweep.controls
-    length = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # a single run may be extended
+    length: dict[str, Any] = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # a single run may be extended
+    if length and sweep.times is not None:
+        length["times"] = sweep.times.tolist()
+    initial = sweep.members.initial_data()
+    if what == "run" and sweep.times is not None:
+        del initial["dt"]  # chosen by the end of the run, which may change
     return {
         "method": describe(sweep.method),
         "members": sweep.members.size,
         **length,
         "save_every": sweep.save_every,
         "what differs": list(sweep.members.varied),
-        "initial data": sweep.members.initial_data(),
+        "initial data": initial,
         "axes": [[names, length] for names, length in sweep.members.axes],
         "controls": "" if shared is None else digest("", [np.asarray(shared)]),
         "observables": [[one.name, _trace(sweep, one.function)] for one in sweep.observables],

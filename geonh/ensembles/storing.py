@@ -112,7 +112,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     def of(name: str) -> np.ndarray:
         return store.array(name)[start:stop]
 
-    group = sweep.system.group
+    group, timed = sweep.system.group, () if sweep.times is None else ("t",)
     events = {
         e.name: Passed(group, *(of(f"{e.name}:{what}") for what in ("number", *OCCURRENCE))) for e in sweep.events
     }
@@ -123,7 +123,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
         n_steps=of("n_steps"),
         faults={i - start: words for i, words in faults.items() if start <= i < stop},
         kept={one.name: of(one.name) for one in sweep.observables},
-        last={one.name: of(f"{one.name}:last") for one in sweep.observables},
+        last={name: of(f"{name}:last") for name in (*(o.name for o in sweep.observables), *timed)},
         events=events,
     )
     return replace(Ensemble.of(sweep, results), statistics=statistics_of(store))

@@ -9,31 +9,35 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import Interrupts, computed
-from geonh.ensembles.described import packed, unpacked
+from geonh.ensembles.described import SweepStore, packed, unpacked
 from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
+from geonh.ensembles.progress import first_nodes
 from geonh.ensembles.reading import read
-from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import State
+from geonh.integrators.registry import stepping_method
 from geonh.integrators.validity import Result
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes, node_row
-from geonh.runs.event_loop import Watching
+from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.loop import check_progress, portion, reporting
+from geonh.runs.start import MOST
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,27 +46,29 @@ SHARD = 2**24
 """Approximate size of a shard of nodes, bytes."""
 
 
-@judged
+@validated
 def stream(
     system: System,
     method: Integrator | str | None = None,
     *,
     xi0: Any,
     g0: Any = None,
-    dt: float,
+    dt: float | None = None,
     n_steps: int | None = None,
     t_end: float | None = None,
     t0: float = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
     save_every: int = 1,
+    tolerance: float | None = None,
     observables: Iterable[str] | Mapping[str, Any] | None = None,
     progress: bool | Callable[[int, int], None] = False,
     store: str | os.PathLike,
 ) -> xr.Dataset:
     """Integrate a system for a long time, into a store.
 
-    Called again, it resumes where it stopped, with bitwise equal results; a greater ``n_steps`` extends the run.
+    Called again, it resumes where it stopped, with bitwise equal results; a greater ``n_steps`` or ``t_end`` extends
+    the run.
 
     Parameters
     ----------
@@ -75,7 +81,7 @@ def stream(
     g0 : point of the group, optional
         Initial group element; the identity when left out.
     dt : float
-        Time step in seconds; negative runs backwards.
+        Time step in seconds; negative runs backwards. With a tolerance, bound of the first step, and optional.
     n_steps : int
         Number of steps; left out where ``t_end`` is given.
     t_end : float, optional
@@ -90,6 +96,8 @@ def stream(
         nan; "g:last", "p_plus:last", … and "n_steps" are those of the last node before it, as after a failure.
     save_every : int
         Number of steps between saved nodes, a divisor of ``n_steps``.
+    tolerance : float, optional
+        As for ``solve``, with ``t_end``; the last node is there, whatever its number.
     observables : sequence of str, or mapping of str to callable, optional
         Observables to keep in place of the nodes, as for ``solve_ensemble``.
     progress : bool or callable
@@ -109,6 +117,8 @@ def stream(
     StoreError
         If the store belongs to another run, or cannot be written.
     """
+    method, reason = stepping_method(method, tolerance, controls)
+    varies = isinstance(method, VariableSteps)
     sweep = Sweep.of(
         system,
         method,
@@ -120,16 +130,20 @@ def stream(
         t0=t0,
         controls=controls,
         events=events,
-        save_every=save_every,
+        save_every=None if varies else save_every,
         observables=observables,
     )
+    sweep = replace(sweep, method_reason=reason)
+    if varies:
+        sweep = replace(sweep, save_every=as_count(save_every, "save_every"))
     check_progress(progress, "steps_done, n_steps")
     if not sweep.observables:
         raise ValueError("observables must name what is kept of each node, got none")
-    run = _Stream(sweep, store)
+    run = (_StreamToTime if varies else _Stream)(sweep, store)
     with reporting(progress, sweep.n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():
-            report(min(done, sweep.n_steps), sweep.n_steps)
+            total = run.expected(done)
+            report(min(done, total), total)
             if interrupts.requested:
                 break
     return open_store(store)
@@ -148,34 +162,48 @@ class _Stream:
         self.member = jax.tree.map(np.asarray, sweep.members.batch(0, 1).members)
         self.no_events = Crossings.none_of(sweep.events, first.bound_system, self.state.g, first.t0)
         self.loop = Watching(first.problem._replace(events=sweep.events), self.state, None, self.no_events)
-        self.n_nodes = sweep.n_steps // sweep.save_every + 1
         self.problem = first.problem
         self.first = computed(node_row, self.problem, self.state)
         self.per = max(SHARD // (8 * self.loop.width), 1)
+        self.store = self._opened(path)
+
+    def _opened(self, path: str | os.PathLike) -> SweepStore:
+        """Store of the run, with a place for each of its nodes."""
         shards = -(-self.n_nodes // self.per)
-        fields = {
-            name: StoredArray(
-                value.shape[1:],
-                "float64",
-                _dims(name, value),
-                attributes_of(name),
-                self.per,
-                self.n_nodes,
-                float("nan"),
-            )
-            for name, value in self._read(self.first[None]).items()
-        }
-        self.store = store_of(sweep, path, "run", self.per, lambda: (fields, shards))
-        length = self.store.array(next(iter(fields))).shape[0]
-        if self.store.shards < shards or length < self.n_nodes:
-            self.store.lengthen(self.n_nodes, shards)
+        store = store_of(self.sweep, path, "run", self.per, lambda: (self._fields(self.n_nodes), shards))
+        length = length_of(store)
+        if store.shards < shards or length < self.n_nodes:
+            store.lengthen(self.n_nodes, shards)
         elif length > self.n_nodes:
-            raise StoreError(f"{path} is of a longer run than {sweep.n_steps} steps: open it with geonh.open_store")
+            raise StoreError(
+                f"{path} is of a longer run than {self.sweep.n_steps} steps: open it with geonh.open_store"
+            )
+        return store
+
+    def _fields(self, n_nodes: int) -> dict[str, StoredArray]:
+        """Arrays of a new store."""
+        nowhere = float("nan")
+        return {
+            name: StoredArray(
+                values.shape[1:], "float64", _dims(name, values), attributes_of(name), self.per, n_nodes, nowhere
+            )
+            for name, values in self._read(self.first[None]).items()
+        }
+
+    @property
+    def n_nodes(self) -> int:
+        """Largest number of nodes."""
+        return self.sweep.n_steps // self.sweep.save_every + 1
+
+    def expected(self, done: int) -> int:
+        """Number of steps of the run."""
+        return self.sweep.n_steps
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim)
-        shared = self.sweep.shared
-        return {name: value[0] for name, value in read(shared, self.member, nodes, self.sweep.observables).items()}
+        nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim, timed=self.state.t is not None)
+        values = read(self.sweep.shared, self.member, nodes, self.sweep.observables)
+        times = {} if nodes.t is None else {"t": nodes.t}
+        return {name: value[0] for name, value in (times | values).items()}
 
     def shards(self) -> Iterator[int]:
         """Compute the missing shards; yields the number of completed steps after each batch."""
@@ -184,7 +212,7 @@ class _Stream:
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
             store.mark_missing(shard)
         missing = set(store.missing())
-        for shard in range(store.shards):
+        for shard in self._numbers():
             record = store.record(shard) if shard not in missing else None
             if record is None:
                 with store.claim(shard) as ours:
@@ -201,6 +229,10 @@ class _Stream:
                 warnings.warn(words, StoreWarning, stacklevel=4)
             if status is not Result.SUCCESS:
                 return
+
+    def _numbers(self) -> Iterator[int]:
+        """Numbers of the shards, in their order."""
+        yield from range(self.store.shards)
 
     def _recorded_state(self, record: dict[str, Any]) -> State:
         """State after a shard, from its record; StoreError if it is none of this run."""
@@ -228,14 +260,80 @@ class _Stream:
                 watched, status, done = after, Result(code), saved + n
                 yield int(watched.state.k)
             saved = done
+        self._write(shard, rows, saved, watched, status)
+
+    def _write(self, shard: int, rows: np.ndarray, saved: int, watched: Watched, status: Result, **more: Any) -> None:
+        """Write a shard, whose rows after the ``saved`` ones are missing, and the state from which the run goes on."""
         rows[saved:] = np.nan
-        facts = {"status": int(status), "k": int(watched.state.k), "state": packed(jax.tree.leaves(watched.state))}
+        leaves = packed(jax.tree.leaves(watched.state))
+        facts: dict[str, Any] = {"status": int(status), "k": int(watched.state.k), "state": leaves, **more}
         if status is not Result.SUCCESS:
             last = self._read(computed(node_row, self.problem, watched.state)[None])
             facts["last"] = dict(zip(last, packed(values[0] for values in last.values()), strict=True))
         if self.sweep.events:
+            assert self.loop.crossings is not None
             facts["events"] = packed(self.loop.crossings[1:])
         self.store.write(shard, self._read(rows), facts)
+
+
+class _StreamToTime(_Stream):
+    """Run with steps of variable length: there is a shard more until one of them reaches the end of the run."""
+
+    @property
+    def n_nodes(self) -> int:
+        return MOST
+
+    @property
+    def end(self) -> float:
+        return float(self.problem.clock.end)
+
+    def _opened(self, path: str | os.PathLike) -> SweepStore:
+        store = store_of(self.sweep, path, "run", self.per, lambda: (self._fields(self.per), 1))
+        ended = self._end_of(store, store.shards - 1)
+        if ended is not None and np.sign(self.problem.clock.dt) * (ended - self.end) > 0:
+            raise StoreError(f"{path} is of a longer run than to {self.end:g}: open it with geonh.open_store")
+        if ended != self.end:
+            store.mark_missing(store.shards - 1)
+            store.lengthen(store.shards * self.per, store.shards)
+        return store
+
+    @staticmethod
+    def _end_of(store: SweepStore, shard: int) -> float | None:
+        """Time at which a shard ends the run; None if it is missing, or the run goes on."""
+        return (store.record(shard) or {}).get("end")
+
+    def _numbers(self) -> Iterator[int]:
+        shard = 0
+        while True:
+            if shard == self.store.shards:
+                self.store.lengthen((shard + 1) * self.per, shard + 1)
+            yield shard
+            if self._end_of(self.store, shard) is not None:
+                return
+            shard += 1
+
+    def expected(self, done: int) -> int:
+        clock = self.problem.clock
+        part = (self.state.t - clock.t0) / (clock.end - clock.t0)
+        return max(round(done / part), done) if part > 0 else max(done, 1)
+
+    def _write(self, shard: int, rows: np.ndarray, saved: int, watched: Watched, status: Result, **more: Any) -> None:
+        """Write a shard; of the last one the state before its shortened step, from which a longer run goes on."""
+        if status is not Result.END:
+            super()._write(shard, rows, saved, watched, status)
+            return
+        after, code = self.loop.shortened(watched, self.end)
+        if code == Result.SUCCESS:
+            rows[saved] = computed(node_row, self.problem, after.state)
+            rows = rows[: saved + 1]
+            self.store.lengthen(shard * self.per + len(rows), shard + 1)
+            more = {"end": self.end}
+        super()._write(shard, rows, saved + (code == Result.SUCCESS), watched, Result(code), **more)
+
+
+def length_of(store: SweepStore) -> int:
+    """Number of nodes for which a store has a place."""
+    return int(store.array(store.about["arrays"][0]).shape[0])
 
 
 def _dims(name: str, value: np.ndarray) -> tuple[str, ...]:

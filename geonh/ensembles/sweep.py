@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.precision import refuse_traced
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine import interrupted_at_once
 from geonh.ensembles.batch import as_members, parted_controls
@@ -26,16 +26,17 @@ from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import chosen_method
-from geonh.integrators.variable_steps import refuse_variable_steps
+from geonh.integrators.registry import stepping_method
+from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.redundancy import with_rank, with_rank_near
 from geonh.mechanics.system import System, with_parameters
+from geonh.results.dense import as_times
 from geonh.results.events import Event
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
-from geonh.runs.solve import events_of
-from geonh.runs.start import as_span, as_start
+from geonh.runs.solve import events_of, last_of
+from geonh.runs.start import as_span, as_start, as_variable_span
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,10 +64,12 @@ class Sweep(Configuration):
         Maximum number of occurrences kept per event and member.
     method_reason : str
         Reason for the method if none was named, as in ``default_method``; else "".
+    times : ndarray, shape=[N], or None
+        Times of the saved nodes where members have steps of their own.
     """
 
     @classmethod
-    @judged
+    @validated
     def of(
         cls,
         system: System,
@@ -74,13 +77,15 @@ class Sweep(Configuration):
         *,
         xi0: Any,
         g0: Any = None,
-        dt: Any,
+        dt: Any = None,
         n_steps: int | None = None,
         t_end: float | None = None,
         t0: Any = 0.0,
         controls: Any = None,
         events: Event | Iterable[Event] = (),
         save_every: int | None = None,
+        t_eval: Any = None,
+        tolerance: float | None = None,
         observables: Iterable[str] | Mapping[str, Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         combine: str = "zip",
@@ -91,17 +96,22 @@ class Sweep(Configuration):
         most_events: int = 1,
     ) -> Sweep:
         """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
-        method, reason = chosen_method(method, controls)
+        method, reason = stepping_method(method, tolerance, controls)
         refuse(method, system)
-        refuse_variable_steps(method)
-        if is_traced(xi0, g0, dt, t0, parameters, controls, system):
-            raise TypeError(
-                "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
-            )
+        advice = "NumPy arrays are computed; under jit use integrate, and jax.vmap of it"
+        varied = {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0, "parameters": parameters}
+        refuse_traced(advice, **varied, controls=controls, system=system)
         if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
             raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
-        dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
-        stride = n_steps if save_every is None else as_count(save_every, "save_every")
+        times = None
+        if isinstance(method, VariableSteps):
+            times, dt = _times(dt, n_steps, t_end, t0, save_every, t_eval)
+            n_steps, stride = len(times) - 1, 1
+        elif t_eval is not None:
+            raise ValueError("t_eval of many runs is for steps that a tolerance chooses; with dt pass save_every")
+        else:
+            dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
+            stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
         shared, controls_of_members = parted_controls(system, controls, n_steps + 1)
@@ -121,7 +131,9 @@ class Sweep(Configuration):
         given = replace(given, system=system)
         first = given.member(0)
         one = shared if controls_of_members is None else controls_of_members[0]
-        clock = as_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
+        clock = as_start(
+            system, method, first.xi, first.g, first.dt, first.t0, n_steps if times is None else 1, one
+        ).clock
         gathered = entries(statistics)
         if gathered is None:
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")
@@ -143,14 +155,15 @@ class Sweep(Configuration):
             events=events_of(events, system, clock),
             most_events=as_count(most_events, "most_events"),
             method_reason=reason,
+            times=times,
         )
 
     def __repr__(self) -> str:
         varied, method = ", ".join(self.members.varied), with_reason(describe(self.method), self.method_reason)
-        return (
-            f"Sweep of {self.members.size} runs of {self.system.name} by {method}: {self.n_steps} steps each, every "
-            f"{self.save_every} kept; differing in {varied}"
-        )
+        length = f"{self.n_steps} steps each, every {self.save_every} kept"
+        if self.times is not None:
+            length = f"{len(self.times)} nodes each, t = {self.times[0]:g} … {self.times[-1]:g} s"
+        return f"Sweep of {self.members.size} runs of {self.system.name} by {method}: {length}; differing in {varied}"
 
     @interrupted_at_once
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
@@ -185,7 +198,7 @@ class Sweep(Configuration):
         _warn_if_spoiled(ensemble)
         return ensemble
 
-    @judged
+    @validated
     def run(
         self,
         store: str | os.PathLike,
@@ -251,6 +264,21 @@ class Sweep(Configuration):
             If the store has another configuration, or is damaged.
         """
         return load(self, store, start, self.members.size if stop is None else stop)
+
+
+def _times(dt: Any, n_steps: Any, t_end: Any, t0: Any, save_every: Any, t_eval: Any) -> tuple[np.ndarray, Any]:
+    """Times of the saved nodes of members with steps of their own, shape=[N], and the bound of their first steps."""
+    if save_every is not None or n_steps is not None:
+        raise ValueError(
+            "steps that a tolerance chooses are each member's own: pass t_end, and t_eval for times at which all "
+            "members are saved, in place of n_steps and save_every"
+        )
+    t_end = last_of(t_eval, t0) if t_end is None and t_eval is not None else t_end
+    span = as_variable_span(dt, None, t_end, t0)
+    begin, end = float(t0), float(span.end)
+    between = np.zeros(0) if t_eval is None else as_times(t_eval, "t_eval", begin, end)
+    inner = between[~is_at(between, end) & (between != begin)]
+    return np.unique(np.concatenate([[begin], inner, [end]]))[:: 1 if begin < end else -1], span.dt
 
 
 def _warn_if_spoiled(ensemble: Ensemble) -> None:

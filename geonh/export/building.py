@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.validators import one_of, shortly
+from geonh.arguments.validators import as_flag, one_of, shortly
 from geonh.engine import Target
-from geonh.export import c, javascript
+from geonh.export import c, casadi, fmi, javascript
 from geonh.export.model import Model
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.systems import catalogue
 
-TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {"c": c.write, "wasm": javascript.write}
+TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {
+    "c": c.write,
+    "wasm": javascript.write,
+    "casadi": casadi.write,
+    **fmi.WRITERS,
+}
 """Writers of files, by the name of the target."""
 
 
@@ -51,6 +56,7 @@ def build(
     triple: str = "",
     cpu: str = "",
     features: str = "",
+    derivatives: bool = False,
     xi0: Any = None,
     g0: Any = None,
     dt: float = 0.01,
@@ -71,10 +77,14 @@ def build(
         Folder for the files, made where there is none. Its last part, an identifier, is the prefix of all names.
     target : str
         "c": an object file with its header, and an example in C and in C++. "wasm": a WebAssembly module with a
-        JavaScript class of a run.
+        JavaScript class of a run. "casadi": a library with functions of CasADi, a step and the equations of motion with
+        their Jacobians. "fmi2", "fmi3": a functional mock-up unit for co-simulation. These three take a C compiler, or
+        the ``ziglang`` wheel.
     triple, cpu, features : str
         Machine, as LLVM names it, such as "aarch64-unknown-linux-gnu", or "thumbv7em-none-eabihf" with "cortex-m7";
         this machine when left out. Only for "c".
+    derivatives : bool
+        True to export the derivatives of a step by state, inputs and parameters, too. Only for "c".
     xi0 : array_like, shape=[n], optional
         Velocity at the start by default, on the constraints; the nearest to zero when left out.
     g0 : point of the group, optional
@@ -103,10 +113,13 @@ def build(
             raise TypeError(f"{name} must be text, got {shortly(text)}")
         if text and target != "c":
             raise ValueError(f"{name} goes with target='c', not {target!r}")
+    if as_flag(derivatives, "derivatives") and target != "c":
+        raise ValueError(f"derivatives goes with target='c', not {target!r}")
     folder, prefix = _destination(path)
     model = Model.of(system, method, xi0=xi0, g0=g0, dt=dt, t0=t0, controls=controls, meanings=_meanings(system))
     folder.mkdir(parents=True, exist_ok=True)
-    files = TARGETS[target](model, prefix, folder, Target(triple, cpu, features))
+    write = c.write_with_derivatives if derivatives else TARGETS[target]
+    files = write(model, prefix, folder, Target(triple, cpu, features))
     return Built(folder, tuple(files), model)
 
 

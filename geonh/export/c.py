@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from geonh.engine import ObjectCode, Target
+from geonh.engine import Export, ObjectCode, Target
+from geonh.export import derivatives
 from geonh.export.model import Model, Quantity, identifiers
 from geonh.export.templates import filled
 from geonh.integrators.validity import Result
@@ -12,12 +14,17 @@ from geonh.results.trajectory import describe
 from geonh.version import __version__
 
 FAILURES = [r for r in Result if r.failed and r is not Result.STEP]
-"""What an exported function may return besides ``Result.SUCCESS``."""
+"""Values that an exported function may return besides ``Result.SUCCESS``."""
 
 
-def write(model: Model, name: str, folder: Path, target: Target) -> list[Path]:
-    """Write the files into a folder, and return their paths."""
-    code = model.compiled(name, target)
+def write(
+    model: Model, name: str, folder: Path, target: Target, more: Mapping[str, Export] | None = None
+) -> list[Path]:
+    """Write the files into a folder, and return their paths, that of the object file first.
+
+    ``more`` functions, by their last names, are in the object file beside those of ``robot.h``.
+    """
+    code = model.compiled(name, target, **(more or {}))
     (folder / f"{name}.o").write_bytes(code.code)
     texts = {
         f"{name}.h": header(model, name, code),
@@ -27,6 +34,15 @@ def write(model: Model, name: str, folder: Path, target: Target) -> list[Path]:
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     return [folder / file for file in (f"{name}.o", *texts)]
+
+
+def write_with_derivatives(model: Model, name: str, folder: Path, target: Target) -> list[Path]:
+    """Write the files, with the derivatives of a step."""
+    files = write(model, name, folder, target, more=derivatives.functions(model))
+    header = files[1].read_text(encoding="utf-8")
+    end = header.rindex("#ifdef __cplusplus")
+    files[1].write_text(header[:end] + filled("linearise.h", name) + header[end:], encoding="utf-8")
+    return files
 
 
 def header(model: Model, name: str, code: ObjectCode) -> str:

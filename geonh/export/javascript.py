@@ -37,7 +37,7 @@ def write(model: Model, name: str, folder: Path, target: Target) -> list[Path]:
 
 
 PACKAGE = '{ "type": "module" }\n'
-"""What tells node that the files are modules."""
+"""Package file by which Node.js takes the files as modules."""
 
 
 def compiled(model: Model, name: str, **more: Export) -> Module:

@@ -170,7 +170,7 @@ class Model:
 
     @cached_property
     def observed(self) -> list[Quantity]:
-        """What is observed at a node, in its order."""
+        """Quantities observed at a node, in their order."""
         return list(self._observed())
 
     @cached_property
@@ -214,7 +214,7 @@ class Model:
 
     @cached_property
     def tree(self) -> Held:
-        """What is constant in the code; the numbers of parameters and inputs are replaced there."""
+        """Constants of the code; the numbers of parameters and inputs are replaced there."""
         return Held(self.system, self.method, self.controls)
 
     @cached_property
@@ -233,7 +233,7 @@ class Model:
 
     # --- functions -----------------------------------------------------------------------------------------
     def functions(self, name: str) -> dict[str, Export]:
-        """What is exported, by its name in the code.
+        """Exported functions, by their names in the code.
 
         ``step`` and ``advance`` take (parameters, inputs, state), ``start`` (parameters, inputs, times, g, ξ),
         ``observe`` (parameters, inputs, state), ``project`` (parameters, times, g, ξ).

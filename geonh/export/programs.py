@@ -93,7 +93,7 @@ def step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
 
 
 def observables(held: Held, given: tuple) -> dict[str, Array]:
-    """What is observed of a run, by name, for ``computed``."""
+    """Quantities observed of a run, by name, for ``computed``."""
     numbers, inputs, run = given
     return observe(problem_of(held, numbers, inputs, run), Node.of(run.node))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from geonh.engine import ObjectCode, Target
 
 TARGET = Target("wasm32-unknown-unknown", "", "+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals,+simd128")
-"""What browsers have had since 2023."""
+"""Features that browsers have had since 2023."""
 PAGE = 2**16
 """Bytes of a page of memory."""
 HEADER = b"\0asm\1\0\0\0"
@@ -74,7 +74,7 @@ class _Reader:
                 return value
 
     def bytes(self) -> bytes:
-        """As many bytes as the number before them says."""
+        """Bytes after the number of them."""
         length = self.unsigned()
         self.at += length
         return self.data[self.at - length : self.at]

@@ -22,8 +22,12 @@ from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError, HalfPrecisionError
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_float64, is_rounded, shortly
 from geonh.engine import Precise, call_traced
+
+DEEPEST = 16
+"""Depth of nested lists, at most, that a function may return."""
+ENDLESS = "returned a list that contains itself, or is nested too deeply"
 
 
 class Moment(NamedTuple):
@@ -230,6 +234,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(f"{name} {error}") from None
     except ChangingError as error:
         raise ValueError(f"{name} {error}") from None
+    except SystemError as error:  # of JAX's pytrees
+        raise ValueError(f"{name} {ENDLESS}") from error
     except Exception as error:
         given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
         raise ValueError(f"{name} could not be evaluated, given {given}: {_error_text(error)}") from error
@@ -285,6 +291,8 @@ def _as_array(value: Any, name: str) -> Array:
     if value is None:
         raise TypeError(f"{name} returned None; it must return its value")
     if isinstance(value, list | tuple):
+        if name.count("[") > DEEPEST:
+            raise ValueError(f"{name.partition('[')[0]} {ENDLESS}")
         entries = [_as_array(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
         shapes = [entry.shape for entry in entries]
         if not entries or len(set(shapes)) > 1:
@@ -293,10 +301,10 @@ def _as_array(value: Any, name: str) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} returned a masked array; fill the masked entries first")
     known = hasattr(value, "dtype") and not isinstance(value, type)
+    if known and is_rounded(value.dtype):
+        raise TypeError(f"{name} returned {value.dtype.name}; it must compute in float64")
     kind = np.dtype(value.dtype).kind if known else np.asarray(value).dtype.kind
     if kind not in "fiu":
         what = {"c": "complex numbers", "b": "truth values", "U": "text"}.get(kind, f"a {type(value).__name__}")
         raise TypeError(f"{name} returned {what}; it must return real numbers, in jax.numpy arrays or lists")
-    if kind == "f" and getattr(value, "dtype", np.dtype(float)).itemsize < 8:
-        raise TypeError(f"{name} returned {value.dtype.name}; it must compute in float64")
     return jnp.asarray(value, dtype=float)

@@ -25,7 +25,7 @@ from jax import Array
 from jax.experimental.jet import jet
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_part, shortly
 from geonh.engine import mapped
 from geonh.geometry.distribution import rank_fault
@@ -92,7 +92,7 @@ class Integrability:
     __repr__ = __str__
 
 
-@judged
+@validated
 def growth_vector(
     system: Any,
     g0: Any = None,
@@ -161,7 +161,7 @@ class Filtration(NamedTuple):
     largest: float
 
 
-@judged
+@validated
 def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrability:
     """Frobenius test of [D, D] ⊂ D at a point: true if the constraints are holonomic there.
 

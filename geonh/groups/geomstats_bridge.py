@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from geonh.arguments.precision import has_tracers
 from geonh.groups.base import LieGroup
 from geonh.groups.heisenberg import Heisenberg
 from geonh.groups.matrix_group import MatrixGroup
@@ -42,6 +43,7 @@ def as_group(space: Any) -> LieGroup:
     if isinstance(space, LieGroup):
         return space
     if isinstance(space, list | tuple):
+        has_tracers(space=space)  # refuses a list that contains itself
         if not space:
             raise TypeError(f"an empty {type(space).__name__} is no configuration space; give {ACCEPTED}")
         return Product([as_group(factor) for factor in space])

@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
@@ -90,7 +90,7 @@ class MatrixGroup(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True)
 
-    @judged
+    @validated
     def __init__(self, space: Any, names: Sequence[str] | None = None, *, name: str | None = None):
         algebra = getattr(space, "lie_algebra", None)
         is_manifold = hasattr(space, "belongs")
@@ -290,7 +290,9 @@ def _check_basis(basis: np.ndarray) -> None:
     if not np.issubdtype(basis.dtype, np.number) or basis.dtype.kind == "m":
         raise TypeError(f"MatrixGroup takes a geomstats matrix Lie group or a basis, got an array of {basis.dtype}")
     if basis.ndim != 3 or basis.shape[1] != basis.shape[2] or 0 in basis.shape:
-        raise ValueError(f"the basis must have shape [n, N, N], got {list(basis.shape)}")
+        raise ValueError(
+            f"space must be a geomstats matrix Lie group or a basis of shape [n, N, N], got {list(basis.shape)}"
+        )
     flat = basis.reshape(len(basis), -1).astype(np.float64)
     if not np.all(np.isfinite(flat)):
         raise ValueError(f"the basis has entries that are not finite: {shortly(basis)}")

@@ -49,7 +49,10 @@ class SO2(ExponentialCoordinates):
     def _one(self, xi: Array) -> Array:
         return jnp.ones_like(xi)[..., None]
 
-    dexp = dexp_inv = Ad = _one  # type: ignore[assignment]
+    dexp = dexp_inv = _one  # type: ignore[assignment]
+
+    def Ad(self, g: Array) -> Array:
+        return self._one(g)
 
     def ad(self, xi: Array) -> Array:
         return jnp.zeros_like(xi)[..., None]

@@ -33,7 +33,10 @@ class _Additive(ExponentialCoordinates):
     def _one(self, xi: Array) -> Array:
         return jnp.broadcast_to(jnp.eye(self.dim), (*jnp.shape(xi)[:-1], self.dim, self.dim))
 
-    dexp = dexp_inv = dcay = dcay_inv = Ad = _one  # type: ignore[assignment]
+    dexp = dexp_inv = dcay = dcay_inv = _one  # type: ignore[assignment]
+
+    def Ad(self, g: Array) -> Array:
+        return self._one(g)
 
     def ad(self, xi: Array) -> Array:
         return jnp.zeros((*jnp.shape(xi)[:-1], self.dim, self.dim))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,12 @@ from geonh.integrators.variable_steps import VariableSteps
 
 
 def Adaptive(
-    method: Integrator, tolerance: float, *, max_step: float | None = None, monitor: Callable | None = None
+    method: Integrator,
+    tolerance: float,
+    *,
+    max_step: float | None = None,
+    monitor: Callable | None = None,
+    sizes: Any = (1.0, 1.0),
 ) -> VariableSteps:
     """Return a method whose steps a tolerance chooses.
 
@@ -22,16 +28,18 @@ def Adaptive(
     Parameters
     ----------
     method : Integrator
-        Method that makes the steps, whose ``guarantees.steps`` is "controlled", as of ``RKMK(5)``, or "reversible", as
-        of ``Gauss(2)``.
+        Method that makes the steps, whose ``guarantees.steps`` is "controlled", as of ``RKMK(8)`` and ``RKMK(5)``, or
+        "reversible", as of ``Gauss(2)``.
     tolerance : float
-        Size of errors, of g in the units of its logarithm, of ξ relative to 1 + |ξ|: controlled, ten times the largest
-        error of a step; reversible, the sum of the errors of all steps, estimated at the start.
+        Size of errors, of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|: controlled, ten times the
+        largest error of a step; reversible, the sum of the errors of all steps, estimated at the start.
     max_step : float, optional
         Largest length of a controlled step, seconds.
     monitor : callable, optional
         Local time scale σ(t, g, ξ) > 0 of reversible steps, in ``jax.numpy``, in seconds up to a constant factor; by
         default the time in which the motion covers a fixed arc length in phase space.
+    sizes : array_like, shape=[2]
+        Sizes of g and of ξ in place of these ones, where numbers are small, as of molecules in SI units.
 
     Returns
     -------
@@ -40,7 +48,7 @@ def Adaptive(
     Examples
     --------
     >>> import geonh as gn
-    >>> method = gn.Adaptive(gn.RKMK(5), 1e-8)
+    >>> method = gn.Adaptive(gn.RKMK(8), 1e-8)
     >>> traj = gn.solve(gn.systems.suslov(), method, xi0=[0.0, 1.0, 0.0], t_end=20.0)
 
     Raises
@@ -57,12 +65,12 @@ def Adaptive(
     if kind == "fixed":
         raise ValueError(
             f"{type(method).__name__} has steps of one length: it has no embedded error estimate, and is not symmetric "
-            "with a velocity as its node; take RKMK(5) or Gauss(2)"
+            "with a velocity as its node; take RKMK(8) or Gauss(2)"
         )
     if kind == "controlled":
         if monitor is not None:
-            raise ValueError("monitor is for reversible steps, as of Gauss(2): those of RKMK(5) follow its error")
-        return ErrorControlled(method, tolerance, max_step=np.inf if max_step is None else max_step)
+            raise ValueError("monitor is for reversible steps, as of Gauss(2): those of RKMK follow its error")
+        return ErrorControlled(method, tolerance, max_step=np.inf if max_step is None else max_step, sizes=sizes)
     if max_step is not None:
-        raise ValueError("max_step is for controlled steps, as of RKMK(5): a bound would not be reversible")
-    return ReversibleSteps(method, tolerance, monitor=monitor)
+        raise ValueError("max_step is for controlled steps, as of RKMK(8): a bound would not be reversible")
+    return ReversibleSteps(method, tolerance, monitor=monitor, sizes=sizes)

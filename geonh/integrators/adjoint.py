@@ -19,6 +19,7 @@ from geonh.integrators.base import (
     State,
     Warm,
     no_inverse,
+    require_method,
 )
 from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
@@ -51,6 +52,7 @@ class Adjoint(ImplicitIntegrator):
     newton: Newton
 
     def __check_init__(self) -> None:
+        require_method(self.method)
         refuse_memory(self.method, "has no general adjoint")
 
     @property

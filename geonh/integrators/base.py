@@ -210,6 +210,10 @@ class Integrator(Precise):
         after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
         return unless_risen(system, after, clock.time(after.k))
 
+    def first_length(self, clock: Clock, xi0: Array) -> Array:
+        """Length of the first step, a scalar, or a bound of it."""
+        return clock.dt
+
     def impulse_step(self, clock: Clock) -> Array:
         """Step h, a scalar, of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
         return clock.dt

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.arguments.validators import as_float64, one_of
+from geonh.arguments.validators import as_constant, one_of
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import EXPLICIT, explicit_step
@@ -73,7 +73,7 @@ class RungeKutta(Integrator):
     def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
         scheme = one_of(scheme, "scheme", SCHEMES)
         project = one_of(project, "project", PROJECTIONS)
-        if not 0 <= as_float64(baumgarte, "baumgarte", ()) < float("inf"):
+        if not 0 <= as_constant(baumgarte, "baumgarte") < float("inf"):
             raise ValueError(f"baumgarte must be a rate ≥ 0 in 1/s, got {baumgarte}")
         self.scheme, self.project, self.baumgarte = scheme, project, float(baumgarte)
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_count, shortly
 from geonh.groups.base import Point
 from geonh.integrators.adjoint import refuse_memory
 from geonh.integrators.base import (
@@ -250,7 +250,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
-        given = as_float64(coefficients, "coefficients")
+        given = as_constant(coefficients, "coefficients", None)
         if given.ndim != 1:
             raise ValueError(f"coefficients must be a list of fractions, shape [s], got shape {list(given.shape)}")
         fractions = tuple(map(float, given))

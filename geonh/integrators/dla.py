@@ -33,7 +33,7 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton, make_newton
 from geonh.arguments.inspection import inspected
-from geonh.arguments.validators import as_flag, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_flag, shortly
 from geonh.engine import Precise
 from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.base import Point
@@ -83,14 +83,15 @@ class DiscreteConstraint(Precise):
     symmetric: bool = eqx.field(static=True)
 
     def __init__(self, at: str | float | Callable = "midpoint", symmetric: bool = False):
+        symmetric = as_flag(symmetric, "symmetric")
         if callable(at):
-            self.fractions, self.function, self.symmetric = (), at, as_flag(symmetric, "symmetric")
+            self.fractions, self.function, self.symmetric = (), at, symmetric
             return
         if isinstance(at, str) and at not in POINTS:
             raise ValueError(
                 f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {shortly(at)}"
             )
-        self.fractions = POINTS[at] if isinstance(at, str) else (float(as_float64(at, "constraint", ())),)
+        self.fractions = POINTS[at] if isinstance(at, str) else (float(as_constant(at, "constraint")),)
         if not all(0 <= f <= 1 for f in self.fractions):
             raise ValueError(f"constraint must lie in the step, at a fraction in [0, 1], got {at}")
         self.function, self.symmetric = None, sum(self.fractions) == 0.5 * len(self.fractions)

@@ -1,13 +1,13 @@
 r"""Steps of variable length with a controlled error, of a method with an embedded error estimate.
 
-A step is accepted if its estimated error e is at most a tenth of the tolerance δ,
+A step is accepted if its estimated error e is at most a tenth of the tolerance δ, with sizes s of g and of ξ,
 
-    r = 10 max(|e_σ|, |e_ξ|/(1 + |ξ|))/δ ≤ 1,
+    r = 10 max(|e_σ|/max(s_g, |g|), |e_ξ|/(s_ξ + |ξ|))/δ ≤ 1,
 
-else tried again with the length 0.9 r^{−1/q} h, q = 1 + the order of the embedded solution; the next length is
-0.9 r^{−0.7/q} r₋^{0.4/q} h, with r₋ of the step before (the PI controller of Gustafsson 1991).
+else tried again with the length (θ/r)^{1/q} h, q = 1 + the order of the embedded solution; the next length is
+(θ/r)^{0.7/q} (r₋/θ)^{0.4/q} h, with r₋ of the step before and θ = 0.4 (the PI controller of Gustafsson 1991).
 
-Derivatives are those of the scheme with the lengths that were found.
+Derivatives are those of the scheme with the lengths that were found; that of a step to the end of a run leads there.
 """
 
 from __future__ import annotations
@@ -19,25 +19,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant, as_positive
 from geonh.engine import differentiated_as
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, Outcome, State
 from geonh.integrators.node import Pace
-from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import VariableSteps, rescaled, without_derivatives
+from geonh.integrators.validity import Result, cosine
+from geonh.integrators.variable_steps import (
+    VariableSteps,
+    as_sizes,
+    relative_error,
+    rescaled,
+    without_derivatives,
+)
 from geonh.mechanics.system import System
 
 SHARE = 0.1
 """Share of the tolerance that the error of one step may have."""
-SAFETY = 0.9
-"""Factor of the step lengths that the error estimate allows."""
-LEAST_FACTOR, LARGEST_FACTOR = 0.2, 5.0
-"""Bounds of the ratio of consecutive steps."""
+AIM = 0.4
+"""θ, the ratio r at which the next step is aimed."""
+LEAST_FACTOR, RETRY, LARGEST_FACTOR = 0.2, 0.9, 10.0
+"""Bounds of the ratio of consecutive steps; a step that is tried again is shorter by ``RETRY`` at least."""
+LEAST_COSINE = 0.5
+"""Least cosine between the spans of the constraints at both ends of a step."""
 VANISHING = 1e-14
 """Step length, relative to the time and to the step before, at which a run ends."""
 SMALLEST_ERROR = 1e-4
-"""Error relative to the tolerance below which it does not lengthen the next step further."""
+"""Least error of a step, relative to the tolerance, in the choice of the second next step."""
 
 
 class Found(NamedTuple):
@@ -51,16 +59,16 @@ class Found(NamedTuple):
 class ErrorControlled(VariableSteps):
     """Steps of variable length with a controlled error; made by ``Adaptive(method, tolerance)``.
 
-    The first step is at most dt.
-
     Parameters
     ----------
     method : Integrator
-        Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``.
+        Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``, ``RKMK(8)``.
     tolerance : float
-        Ten times the largest error of a step: of g in the units of its logarithm, of ξ relative to 1 + |ξ|.
+        Ten times the largest error of a step: of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|.
     max_step : float
         Largest length of a step, seconds.
+    sizes : array_like, shape=[2]
+        As in ``Adaptive``.
 
     Raises
     ------
@@ -78,40 +86,50 @@ class ErrorControlled(VariableSteps):
     method: Integrator
     tolerance: Any
     max_step: Any
+    sizes: Any
 
-    def __init__(self, method: Integrator, tolerance: float, *, max_step: float = np.inf):
-        self.method, self.tolerance = method, np.float64(as_positive(tolerance, "tolerance", ()))
-        self.max_step = np.float64(np.inf if max_step == np.inf else as_positive(max_step, "max_step", ()))
+    def __init__(
+        self, method: Integrator, tolerance: float, *, max_step: float = np.inf, sizes: Any = (1.0, 1.0)
+    ) -> None:
+        self.sizes = as_sizes(sizes)
+        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
+        longest = as_constant(max_step, "max_step", finite=False)
+        self.max_step = np.float64(longest if longest == np.inf else as_positive(longest, "max_step"))
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made = self.method.init(system, clock, g0, xi0)
-        h = jnp.sign(clock.dt) * jnp.minimum(jnp.abs(clock.dt), self.max_step)
-        return made._replace(memory=Pace(clock.time(0), h, jnp.ones(()), jnp.zeros(0), made.memory))
+        h = self.first_length(clock, xi0)
+        h = jnp.sign(h) * jnp.minimum(jnp.abs(h), self.max_step)
+        return made._replace(memory=Pace(clock.time(0), lax.stop_gradient(h), jnp.ones(()), jnp.zeros(0), made.memory))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         problem = self, system, clock, state
         found, made = without_derivatives(searched, problem)
+        given = jnp.where(found.tries == 1, state.memory.h, found.h)  # has derivatives in a step to the end of the run
+        found = found._replace(h=differentiated_as(found.h, given))
         made = jax.tree.map(_differentiated_as, made, _attempt(problem, found.h)[0])
         return self.accepted(state, found, made)
 
     def accepted(self, state: State, found: Found, made: Outcome) -> Outcome:
         """Outcome of the length that was found, with the next one to try."""
         pace, q = state.memory, self.method.guarantees.embedded + 1
-        size = jnp.maximum(found.ratio, SMALLEST_ERROR)
-        factor = SAFETY * size ** (-0.7 / q) * pace.weight ** (0.4 / q)
+        size = jnp.maximum(found.ratio, np.finfo(float).tiny)
+        factor = (AIM / size) ** (0.7 / q) * (pace.weight / AIM) ** (0.4 / q)
         factor = jnp.clip(factor, LEAST_FACTOR, jnp.where(found.tries > 1, 1.0, LARGEST_FACTOR))
-        following = jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step)
-        memory = Pace(pace.t + found.h, following, size, pace.constants, made.memory)
+        following = lax.stop_gradient(jnp.sign(found.h) * jnp.minimum(jnp.abs(found.h) * factor, self.max_step))
+        memory = Pace(pace.t + found.h, following, jnp.maximum(size, SMALLEST_ERROR), pace.constants, made.memory)
         status = jnp.where(found.ratio <= 1.0, made.status, Result.STEP.value)
         return made._replace(memory=memory, warm=rescaled(made.warm, 1 / found.h), status=status)
 
     def ratio(self, system: System, clock: Clock, state: State, made: Outcome, error: Array) -> Array:
-        """Error of a step relative to the tolerance; infinite for a step that is none, or past the chart."""
-        n = system.group.dim
+        """Error of a step relative to the tolerance; infinite for a step that is none, past the chart, or over a place
+        where constraints become dependent.
+        """
+        n, place = system.group.dim, system.group.to_vector(made.g)
         before = system.velocity(system.at(state.g, clock.time(state.k)), state.p_minus)
-        size = 1 + jnp.maximum(jnp.max(jnp.abs(before)), jnp.max(jnp.abs(made.xi)))
-        ratio = jnp.maximum(jnp.max(jnp.abs(error[:n])), jnp.max(jnp.abs(error[n:])) / size) / (SHARE * self.tolerance)
+        ratio = relative_error(self.sizes, place, error[:n], error[n:], before, made.xi) / (SHARE * self.tolerance)
         valid = jnp.isfinite(ratio) & jnp.asarray(made.converged) & (jnp.asarray(made.turn) < jnp.pi / 2)
+        valid &= cosine(system, state.rows, made, clock.time(state.k + 1)) > LEAST_COSINE
         return jnp.where(valid, ratio, jnp.inf)
 
 
@@ -131,7 +149,7 @@ def searched(problem: tuple) -> tuple[Found, Outcome]:
 
     def again(carry: tuple[Found, Outcome]) -> tuple[Found, Outcome]:
         h, ratio, tries = carry[0]
-        h = jnp.where(tries > 0, h * jnp.clip(SAFETY * ratio ** (-1 / q), LEAST_FACTOR, SAFETY), h)
+        h = jnp.where(tries > 0, h * jnp.clip((AIM / ratio) ** (1 / q), LEAST_FACTOR, RETRY), h)
         made, ratio = _attempt(problem, h)
         return Found(h, ratio, tries + 1), made
 

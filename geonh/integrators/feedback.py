@@ -34,7 +34,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import orthonormal_forms, pivots, saddle
-from geonh.arguments.validators import as_flag, as_float64, shortly
+from geonh.arguments.validators import as_constant, as_flag, shortly
 from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -94,8 +94,8 @@ class Feedback(Integrator):
             raise TypeError(f"solver must be one of {list(EXPLICIT)} or a solver of diffrax, got {shortly(solver)}")
         chosen = dict(gains) if isinstance(gains, Mapping) else dict.fromkeys(BUILT_IN, gains)
         for name, gain in chosen.items():
-            if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
-                raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {shortly(gain)}")
+            if not as_constant(gain, f"gains of {name!r}") >= 0:
+                raise ValueError(f"gains of {name!r} must be numbers ≥ 0, got {shortly(gain)}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
         self.solver, self.orthonormal = solver, as_flag(orthonormal, "orthonormal")
 

@@ -20,7 +20,7 @@ import equinox as eqx
 from jax import Array
 
 from geonh.algebra.newton import Newton
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.groups.retraction import Retraction
 from geonh.integrators.base import Guarantees
 from geonh.integrators.discretisation import DiscreteLagrangian
@@ -72,7 +72,7 @@ class Pontryagin(DLA):
     def __init__(
         self, alpha: float = 0.5, retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ) -> None:
-        at = float(as_float64(alpha, "alpha", ()))
+        at = float(as_constant(alpha, "alpha"))
         if not 0 <= at <= 1:
             raise ValueError(f"alpha must lie in the step, at a fraction in [0, 1], got {at:g}")
         super().__init__(PointRule(at), at, retraction, newton=newton)

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import close
 from geonh.integrators.adaptive import Adaptive
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, require_method
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import compose
 from geonh.integrators.discrete_gradient import DiscreteGradient
@@ -23,7 +23,7 @@ from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
-from geonh.integrators.variable_steps import refuse_variable_steps
+from geonh.integrators.variable_steps import VariableSteps, refuse_variable_steps
 
 
 class Method(NamedTuple):
@@ -84,6 +84,9 @@ _ALL = {
         lambda retraction="auto": RKMK(5, retraction), "Runge–Kutta–Munthe-Kaas with an embedded error estimate"
     ),
     "rkmk6": Method(lambda retraction="auto": RKMK(6, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
+    "rkmk8": Method(
+        lambda retraction="auto": RKMK(8, retraction), "Runge–Kutta–Munthe-Kaas with an embedded error estimate"
+    ),
     "commutator-free4": Method(CommutatorFree, "commutator-free Lie group method in quasi-velocities"),
     "discrete-gradient": Method(
         lambda retraction="auto": DiscreteGradient("gonzalez", retraction), "energy-preserving, Gonzalez"
@@ -136,16 +139,26 @@ def chosen_method(method: Integrator | str | None, controls: Any = None) -> Defa
     reason for that; "" for a method that is named."""
     if method is None:
         return default_method(controls)
-    return Default(method_of(method) if isinstance(method, str) else method, "")
+    if isinstance(method, str):
+        return Default(method_of(method), "")
+    require_method(method)
+    return Default(method, "")
 
 
 def stepping_method(method: Integrator | str | None, tolerance: Any, controls: Any = None) -> Default:
     """Convert a user's input to a method, as ``chosen_method``, with steps that a tolerance chooses if one is given."""
     if tolerance is None:
-        return chosen_method(method, controls)
-    if method is None:
-        return Default(Adaptive(RKMK(5), tolerance), "the default for a tolerance")
-    return Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
+        chosen = chosen_method(method, controls)
+    elif method is None:
+        chosen = Default(Adaptive(RKMK(8), tolerance), "the default for a tolerance")
+    else:
+        chosen = Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
+    if isinstance(chosen.method, VariableSteps) and controls is not None and not callable(controls):
+        raise TypeError(
+            "controls are values at nodes, and nodes are not known before a tolerance chooses the steps: pass controls "
+            "as a function of t, such as lambda t: jax.numpy.interp(t, times, values)"
+        )
+    return chosen
 
 
 def as_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
@@ -155,7 +168,7 @@ def as_method(method: Integrator | str | None, controls: Any = None) -> Integrat
     return made
 
 
-@judged
+@validated
 def method_of(word: str, **options: Any) -> Integrator:
     """Method of a given name in ``methods``.
 

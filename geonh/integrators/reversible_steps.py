@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -34,7 +34,13 @@ from geonh.integrators.error_control import ErrorControlled, searched
 from geonh.integrators.node import Pace
 from geonh.integrators.runge_kutta import RKMK
 from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import VariableSteps, rescaled, without_derivatives
+from geonh.integrators.variable_steps import (
+    VariableSteps,
+    as_sizes,
+    relative_error,
+    rescaled,
+    without_derivatives,
+)
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 
@@ -78,6 +84,8 @@ class ReversibleSteps(VariableSteps):
         Sum of the errors of the steps of a run to ``t_end``, estimated at its start.
     monitor : callable, optional
         σ(t, g, ξ) > 0 in ``jax.numpy``: seconds, up to a constant factor; steps are proportional to it.
+    sizes : array_like, shape=[2]
+        As in ``Adaptive``.
 
     Raises
     ------
@@ -93,9 +101,13 @@ class ReversibleSteps(VariableSteps):
     method: Integrator
     tolerance: Any
     monitor: Callable | None = eqx.field(static=True)
+    sizes: Any
 
-    def __init__(self, method: Integrator, tolerance: float, *, monitor: Callable | None = None):
-        self.method, self.tolerance = method, np.float64(as_positive(tolerance, "tolerance", ()))
+    def __init__(
+        self, method: Integrator, tolerance: float, *, monitor: Callable | None = None, sizes: Any = (1.0, 1.0)
+    ) -> None:
+        self.sizes = as_sizes(sizes)
+        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
         if monitor is not None:
             check_arguments(monitor, "t, g, xi", "monitor")
         self.monitor = monitor
@@ -207,7 +219,7 @@ def _calibrated(problem: tuple) -> Constants:
 def _piloted(problem: tuple, constants: Constants) -> _Sums:
     """Integrals along a pilot run, with errors of steps that have these constants."""
     method, system, clock, g0, xi0 = problem
-    pilot = ErrorControlled(RKMK(5), PILOT_TOLERANCE)
+    pilot = eqx.tree_at(lambda pilot: pilot.sizes, ErrorControlled(RKMK(5), PILOT_TOLERANCE), method.sizes)
 
     def ahead(carry: tuple) -> tuple:
         state, sums, _ = carry
@@ -217,7 +229,7 @@ def _piloted(problem: tuple, constants: Constants) -> _Sums:
         density, growth = method.density(system, clock, constants, t, state.g, xi)
         h = constants.epsilon / density
         sizes = jnp.sqrt(jnp.stack(_squares(system, clock, t, state.g, xi)))
-        error = _local_error(method.method, system, clock, state, xi, h) / h
+        error = _local_error(method, system, clock, state, xi, h) / h
         rates = _Sums(jnp.ones(()), sizes[0], sizes[1], error, jnp.zeros(()))
         good, length = new.status == 0, jnp.abs(new.memory.t - t)
         sums = jax.tree.map(lambda total, rate: total + jnp.where(good, length * rate, 0.0), sums, rates)
@@ -236,9 +248,9 @@ def _squares(system: System, clock: Clock, t: Array, g: Point, xi: Array) -> tup
     return xi @ M @ xi, rate @ M @ rate
 
 
-def _local_error(method: Integrator, system: System, clock: Clock, state: State, xi: Array, h: Array) -> Array:
+def _local_error(adaptive: ReversibleSteps, system: System, clock: Clock, state: State, xi: Array, h: Array) -> Array:
     """Error of a step of length h from a node, by comparison with two steps of half the length."""
-    group, t, sign = system.group, state.memory.t, jnp.sign(clock.dt)
+    group, t, sign, method = system.group, state.memory.t, jnp.sign(clock.dt), adaptive.method
 
     def step(begin: tuple[Point, Array], at: tuple[Array, Array]) -> tuple[Point, Array, Array]:
         part = Clock(t + at[0], sign * at[1], clock.function())
@@ -257,6 +269,6 @@ def _local_error(method: Integrator, system: System, clock: Clock, state: State,
 
     here = (state.g, xi)
     (g, xi_1), (y, xi_2), found = lax.fori_loop(0, 3, following, (here, here, jnp.asarray(True)))
-    off = jnp.max(jnp.abs(group.log(group.compose(group.inverse(y), g))))
-    error = jnp.maximum(off, jnp.max(jnp.abs(xi_1 - xi_2)) / (1 + jnp.max(jnp.abs(xi_2))))
+    off = group.log(group.compose(group.inverse(y), g))
+    error = relative_error(adaptive.sizes, group.to_vector(y), off, xi_1 - xi_2, xi_2)
     return jnp.where(found, error / (1 - 2.0**-method.guarantees.order), jnp.inf)

@@ -58,7 +58,17 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.prediction import continued, followed_by, repeated
-from geonh.integrators.tableaux import BUTCHER6, DORMAND_PRINCE, DORMAND_PRINCE_ERROR, GAUSS, RK4, weighted
+from geonh.integrators.tableaux import (
+    BUTCHER6,
+    DORMAND_PRINCE,
+    DORMAND_PRINCE_8,
+    EMBEDDED,
+    GAUSS,
+    RK4,
+    estimated,
+    stages,
+    weighted,
+)
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
@@ -67,7 +77,9 @@ from geonh.mechanics.system import System
 FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
-TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6}
+FEW_STAGES, FEW_VELOCITIES = 7, 5
+"""Numbers of stages and of velocities beyond which the stages are in a loop, so that the program is shorter."""
+TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6, 8: DORMAND_PRINCE_8}
 
 
 class RKMK(RetractingIntegrator):
@@ -76,8 +88,8 @@ class RKMK(RetractingIntegrator):
     Parameters
     ----------
     order : int
-        4 (classical, four stages), 5 (Dormand and Prince, six stages; with the embedded order 4 it controls the
-        error, ``Adaptive(RKMK(5), tolerance)``) or 6 (Butcher, seven stages).
+        4 (classical, four stages), 6 (Butcher, seven stages), 5 or 8 (Dormand and Prince, six and twelve stages; with
+        their embedded methods they control the error, ``Adaptive(RKMK(8), tolerance)``).
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
 
@@ -94,6 +106,8 @@ class RKMK(RetractingIntegrator):
        (2000), 215–365; §4.
     .. [Dormand1980] J. R. Dormand, P. J. Prince, "A family of embedded Runge–Kutta formulae", Journal of Computational
        and Applied Mathematics 6 (1980), 19–26; the tableau of order 5.
+    .. [Hairer1993] E. Hairer, S. P. Nørsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd edition,
+       Springer (1993); §II.10, the tableau of order 8, DOP853.
     .. [Butcher1964] J. C. Butcher, "On Runge–Kutta processes of high order", Journal of the Australian Mathematical
        Society 4 (1964), 179–194; the tableau of order 6.
     """
@@ -108,40 +122,36 @@ class RKMK(RetractingIntegrator):
     @property
     def guarantees(self) -> Guarantees:
         made = explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
-        return replace(made, embedded=4) if self.stages_order == 5 else made
+        return replace(made, embedded=EMBEDDED[self.stages_order].order) if self.stages_order in EMBEDDED else made
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         return self._step(system, clock, state, TABLEAUX[self.stages_order][0])[0]
 
     def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
         """Step, and the difference of the embedded solution from it, in σ and in ξ: shape=[2n]."""
-        a, b = DORMAND_PRINCE
-        made, slopes = self._step(system, clock, state, np.vstack([a, b]))
-        error = clock.dt * DORMAND_PRINCE_ERROR
-        return made, jnp.concatenate([weighted(error, [s[i] for s in slopes], system.group.dim) for i in (0, 1)])
+        embedded, n = EMBEDDED[self.stages_order], system.group.dim
+        made, slopes = self._step(system, clock, state, embedded.a)
+        return made, jnp.concatenate([estimated(embedded, [s[i : i + n] for s in slopes], n, clock.dt) for i in (0, n)])
 
-    def _step(
-        self, system: System, clock: Clock, state: State, a: np.ndarray
-    ) -> tuple[Outcome, list[tuple[Array, Array]]]:
-        """Step, and the slopes (σ̇, ẇ) at the stages in the rows of a."""
+    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Array]]:
+        """Step, and the slopes (σ̇, ẇ, ξ) at the stages in the rows of a, shape=[3n] each."""
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         w = system.velocity(x, state.p_minus)
         N = normals(system.linear_at(w), x)
-        slopes: list[tuple[Array, Array]] = []
-        turned = jnp.zeros(n)
-        for i in range(len(a)):
-            sigma = weighted(h * a[i], [s for s, _ in slopes], n)
-            c = float(np.sum(a[i]))
-            stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
-            xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
-            slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
-            turned = turned + h * b[i] * xi if i < len(b) else turned
-        sigma = weighted(h * b, [s for s, _ in slopes], n)
+
+        def slope(c: Any, change: Array) -> Array:
+            sigma, begins = change[:n], isinstance(c, float) and c == 0
+            stage, t = x if begins else system.act(x, tau(group, sigma), c * h), clock.time(state.k + c)
+            xi, rate = rates(system, t, stage, w + change[n : 2 * n], N, clock.between(t))
+            return jnp.concatenate([xi if begins else tau.dtau_inv(group, -sigma) @ xi, rate, xi])
+
+        slopes = stages(slope, a, 3 * n, h, loop=len(a) > FEW_STAGES and n > FEW_VELOCITIES)
+        sigma, change, turned = jnp.split(weighted(b, slopes, 3 * n, h), 3)
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
-        xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
+        xi = restored(system, y, w + change, N)
         return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), slopes
 
 

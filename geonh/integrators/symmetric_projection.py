@@ -37,6 +37,7 @@ from geonh.algebra.linear import det, pivots, polar, solve_spd
 from geonh.algebra.newton import near_identity
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm
+from geonh.integrators.discrete_flow import Average
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
@@ -139,9 +140,15 @@ class SymmetricProjection(RuleFlow):
         outcome = outcome._replace(p_plus=middle.momentum, p_minus=middle.momentum)
         if system.distribution is None:
             return outcome
-        # Between the nodes ζ/h is off the constraint by v. Where that is not small beside the motion and beside κ, the
-        # discrete flow may oscillate across the constraint, undetected at the nodes. From rest the motion is that of
-        # the step.
+        swings = self._swings_across(system, clock, state, z, middle)
+        return outcome._replace(status=jnp.where(swings, Result.ACROSS.value, 0))
+
+    def _swings_across(self, system: System, clock: Clock, state: State, z: Array, middle: Average) -> Array:
+        """True if the discrete flow may oscillate across the constraint, undetected at the nodes.
+
+        Between the nodes ζ/h is off the constraint by v. That is suspect where it is not small beside the motion and
+        beside κ; from rest the motion is that of the step.
+        """
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
         mean = z * (1 / clock.dt)
@@ -151,7 +158,7 @@ class SymmetricProjection(RuleFlow):
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
         rounding = ROUNDING**2 * middle.momentum @ solve_spd(M, middle.momentum)
 
-        def swings() -> Array:
+        def is_stiff() -> Array:
             # Without v the equations have the residual −Jhv. A load that grows from zero, or a constraint that starts
             # to move, has such a v too, but with J near 1 in all directions: tested in steps of length v.
             bare, long = z - clock.dt * (v @ lifts), clock.dt * jnp.sqrt(v @ v)
@@ -159,9 +166,8 @@ class SymmetricProjection(RuleFlow):
             off = lax.map(self.equations(system, clock, state).residual, ends) @ N.T
             return ~_is_soft((off[1:] - off[0]) * (1 / long))
 
-        suspect = 4 * v @ v > motion + reaction + rounding
-        swing = lax.cond(suspect, swings, lambda: jnp.asarray(False))
-        return outcome._replace(status=jnp.where(swing, Result.ACROSS.value, 0))
+        is_suspect = 4 * v @ v > motion + reaction + rounding
+        return lax.cond(is_suspect, is_stiff, lambda: jnp.asarray(False))
 
 
 def _is_soft(J: Array, least: float = SOFT) -> Array:

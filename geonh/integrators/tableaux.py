@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 _S5, _S15 = 5.0**0.5, 15.0**0.5
 
@@ -54,19 +55,172 @@ DORMAND_PRINCE = (
     ),
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 )
-DORMAND_PRINCE_ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
-"""Weights of the fifth order minus those of the embedded fourth; the seventh stage is at the end of the step."""
+DORMAND_PRINCE_8 = (  # Hairer, Nørsett, Wanner 1993, §II.10: DOP853, twelve stages, order 8
+    np.array(
+        [
+            [*[0.0] * 12],
+            [0.05260015195876773, *[0.0] * 11],
+            [0.0197250569845379, 0.0591751709536137, *[0.0] * 10],
+            [0.02958758547680685, 0, 0.08876275643042054, *[0.0] * 9],
+            [0.2413651341592667, 0, -0.8845494793282861, 0.924834003261792, *[0.0] * 8],
+            [0.037037037037037035, 0, 0, 0.17082860872947386, 0.12546768756682242, *[0.0] * 7],
+            [0.037109375, 0, 0, 0.17025221101954405, 0.06021653898045596, -0.017578125, *[0.0] * 6],
+            [
+                0.03709200011850479,
+                0,
+                0,
+                0.17038392571223998,
+                0.10726203044637328,
+                -0.015319437748624402,
+                0.008273789163814023,
+                *[0.0] * 5,
+            ],
+            [
+                0.6241109587160757,
+                0,
+                0,
+                -3.3608926294469414,
+                -0.868219346841726,
+                27.59209969944671,
+                20.154067550477894,
+                -43.48988418106996,
+                *[0.0] * 4,
+            ],
+            [
+                0.47766253643826434,
+                0,
+                0,
+                -2.4881146199716677,
+                -0.590290826836843,
+                21.230051448181193,
+                15.279233632882423,
+                -33.28821096898486,
+                -0.020331201708508627,
+                *[0.0] * 3,
+            ],
+            [
+                -0.9371424300859873,
+                0,
+                0,
+                5.186372428844064,
+                1.0914373489967295,
+                -8.149787010746927,
+                -18.52006565999696,
+                22.739487099350505,
+                2.4936055526796523,
+                -3.0467644718982196,
+                0,
+                0,
+            ],
+            [
+                2.273310147516538,
+                0,
+                0,
+                -10.53449546673725,
+                -2.0008720582248625,
+                -17.9589318631188,
+                27.94888452941996,
+                -2.8589982771350235,
+                -8.87285693353063,
+                12.360567175794303,
+                0.6433927460157636,
+                0,
+            ],
+        ]
+    ),
+    np.array(
+        [
+            0.054293734116568765,
+            *[0.0] * 4,
+            4.450312892752409,
+            1.8915178993145003,
+            -5.801203960010585,
+            0.3111643669578199,
+            -0.1521609496625161,
+            0.20136540080403034,
+            0.04471061572777259,
+        ]
+    ),
+)
+_DORMAND_PRINCE_8_ERRORS = (
+    np.array(
+        [
+            0.01312004499419488,
+            *[0.0] * 4,
+            -1.2251564463762044,
+            -0.4957589496572502,
+            1.6643771824549864,
+            -0.35032884874997366,
+            0.3341791187130175,
+            0.08192320648511571,
+            -0.022355307863886294,
+        ]
+    ),
+    np.array(
+        [
+            -0.18980075407240762,
+            *[0.0] * 4,
+            4.450312892752409,
+            1.8915178993145003,
+            -5.801203960010585,
+            -0.4226823213237919,
+            -0.1521609496625161,
+            0.20136540080403034,
+            0.02265179219836082,
+        ]
+    ),
+)
+
+
+class Embedded(NamedTuple):
+    """Embedded error estimate of an explicit method.
+
+    Attributes
+    ----------
+    order : int
+        The estimate is O(h^{order + 1}).
+    a : ndarray, shape=[s, s or s - 1]
+        Matrix of the stages that it uses.
+    weights : tuple of ndarray, shape=[s]
+        Weights of the method minus those of embedded ones, of which the first gives the error e, and a second one
+        corrects it: e |e|/√(|e|² + |e₂|²/100).
+    """
+
+    order: int
+    a: np.ndarray
+    weights: tuple[np.ndarray, ...]
+
+
+EMBEDDED = {
+    5: Embedded(
+        4,
+        np.vstack(DORMAND_PRINCE),
+        (np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40]),),
+    ),
+    8: Embedded(7, DORMAND_PRINCE_8[0], _DORMAND_PRINCE_8_ERRORS),
+}
+"""Error estimates by the order of the method: of Dormand and Prince, with a seventh stage at the end of the step; of
+Hairer, by embedded methods of the orders 5 and 3."""
 
 EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
 
 
-def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
-    """Weighted sum Σ wᵢ sᵢ over the slopes that exist and the nonzero weights."""
+def weighted(weights: np.ndarray, slopes: list[Array], size: int, h: Array | float = 1.0) -> Array:
+    """Weighted sum Σ hwᵢ sᵢ over the slopes that exist and the nonzero weights."""
     total = jnp.zeros(size)
     for weight, slope in zip(weights, slopes, strict=False):
-        total = total + weight * slope
+        total = total + h * weight * slope if weight else total
     return total
+
+
+def estimated(embedded: Embedded, slopes: list[Array], size: int, h: Array) -> Array:
+    """Error estimate, shape=[size], of a step of length h with these slopes."""
+    error, *other = (weighted(weights, slopes, size, h) for weights in embedded.weights)
+    if not other:
+        return error
+    square = jnp.sum(error**2)
+    return error * jnp.sqrt(square / jnp.maximum(square + 0.01 * jnp.sum(other[0] ** 2), np.finfo(float).tiny))
 
 
 def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -75,12 +229,30 @@ def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
 
 
+def stages(
+    slope: Callable[[Any, Array], Array], a: np.ndarray, size: int, h: Array, *, loop: bool = False
+) -> list[Array]:
+    """Slopes kᵢ = slope(cᵢ, hΣaᵢⱼkⱼ), shape=[size], at the stages in the rows of a; c in units of the step.
+
+    In a loop the program is as short as that of two stages.
+    """
+    slopes = [slope(0.0, jnp.zeros(size))]
+    if not loop:
+        for row in a[1:]:
+            slopes.append(slope(float(np.sum(row)), weighted(row, slopes, size, h)))
+        return slopes
+    square, c = jnp.asarray(np.pad(a, [(0, 0), (0, len(a) - a.shape[1])])), jnp.asarray(a.sum(axis=1))
+
+    def following(i: Array, known: Array) -> Array:
+        return known.at[i].set(slope(c[i], h * square[i] @ known))
+
+    return list(lax.fori_loop(1, len(a), following, jnp.zeros((len(a), size)).at[0].set(slopes[0])))
+
+
 def explicit_step(
     slope: Callable[[float, Array], Array], tableau: tuple[np.ndarray, np.ndarray], h: Array, start: Array
 ) -> Array:
     """Explicit Runge–Kutta step y + hΣbᵢkᵢ, kᵢ = slope(cᵢ, y + hΣaᵢⱼkⱼ), in a vector space; c in units of the step."""
     a, b = tableau
-    slopes: list[Array] = []
-    for i in range(len(b)):
-        slopes.append(slope(float(np.sum(a[i])), start + weighted(h * a[i], slopes, start.size)))
-    return start + weighted(h * b, slopes, start.size)
+    slopes = stages(lambda c, change: slope(c, start + change), a, start.size, h)
+    return start + weighted(b, slopes, start.size, h)

@@ -69,6 +69,12 @@ class Result(IntEnum):
         Forces that depend on the multipliers leave no motion, or two.
     GAINS : 14
         The step is too long for the gains of a feedback integrator.
+    UNFINISHED : 15
+        ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
+    SWITCHES : 16
+        Modes switch without end within one step.
+    SLIP : 17
+        The direction of a slip turns too far within one step.
     """
 
     SUCCESS = 0
@@ -86,6 +92,9 @@ class Result(IntEnum):
     END = 12
     PAINLEVE = 13
     GAINS = 14
+    UNFINISHED = 15
+    SWITCHES = 16
+    SLIP = 17
 
     @property
     def failed(self) -> bool:
@@ -125,8 +134,8 @@ class Result(IntEnum):
             ),
             Result.STEP: (
                 "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
-                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding, or too large "
-                "for reversible steps"
+                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding of numbers of "
+                "this size (Adaptive has sizes=), or too large for reversible steps"
             ),
             Result.END: "the next step would pass the end of the run",
             Result.PAINLEVE: (
@@ -136,6 +145,15 @@ class Result(IntEnum):
             Result.GAINS: (
                 "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
                 "with the derivatives of energy and constraint; lower dt, or the gains"
+            ),
+            Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
+            Result.SLIP: (
+                "the direction of the slip turns by more than a third of a right angle within one step, as where the "
+                "slip nearly vanishes; lower dt, or take Modes, which part such a step"
+            ),
+            Result.SWITCHES: (
+                "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
+                "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this"
             ),
         }[self]
 
@@ -156,6 +174,7 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
         (jnp.logical_not(outcome.converged), Result.NEWTON),
         (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
         (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (_slip_turns(system, t, x, outcome), Result.SLIP),
         (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
@@ -193,6 +212,16 @@ def unless_risen(system: System, state: State, t: ArrayLike) -> State:
     return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
 
 
+def cosine(system: System, rows: Array, outcome: Outcome, t: ArrayLike) -> Array:
+    """Cosine between the spans of orthonormal ``rows`` of a node, shape=[m, n], and of the constraints after a step to
+    time t, shape=[].
+    """
+    if not len(rows):
+        return jnp.ones(())
+    x = system.at(outcome.g, t)
+    return det(rows @ _unit_rows(_linear_at(system, x, outcome), x).T)
+
+
 def _unit_rows(system: System, x: Any) -> Array:
     """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
     rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
@@ -214,6 +243,15 @@ def _jams(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | boo
     if system.multiplier_forces is None:
         return False
     return determinant(system, jnp.asarray(t), x, _velocity(system, x, outcome)) <= 0
+
+
+def _slip_turns(system: System, t: ArrayLike, x: Any, outcome: Outcome) -> Array | bool:
+    """True if forces that know where the step began have another direction at its end."""
+    forces = system.multiplier_forces
+    if forces is None or not forces.is_held:
+        return False
+    keeps = forces.keeps_direction(jnp.asarray(t), x, _velocity(system, x, outcome), system.parameters)
+    return False if keeps is True else jnp.logical_not(keeps)
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

@@ -14,13 +14,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
+from geonh.arguments.validators import as_positive
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
 from geonh.integrators.node import Pace
 from geonh.integrators.validity import Result, held_at, judge, unless_risen
 from geonh.mechanics.system import System
+
+FIRST_CHANGE = 0.01
+"""Largest change of a coordinate of the group in the first step, relative to the size of g."""
 
 
 class VariableSteps(Integrator):
@@ -30,9 +34,12 @@ class VariableSteps(Integrator):
     ----------
     method : Integrator
         Method that makes the steps.
+    sizes : array, shape=[2]
+        Sizes of g and of ξ, to which errors are relative.
     """
 
     method: eqx.AbstractVar[Integrator]
+    sizes: eqx.AbstractVar[Any]
     holds: ClassVar[type | None] = Pace
 
     @property
@@ -57,13 +64,25 @@ class VariableSteps(Integrator):
         after = self.judged(held, clock, state, self.step(held, clock, state))
         return unless_risen(system, after, after.memory.t)
 
+    def first_length(self, clock: Clock, xi0: Array) -> Array:
+        """At most dt, so that no coordinate of the group changes by more than ``FIRST_CHANGE`` of the size of g."""
+        fastest = jnp.max(jnp.abs(xi0), initial=np.finfo(float).tiny)
+        return jnp.sign(clock.dt) * jnp.minimum(jnp.abs(clock.dt), FIRST_CHANGE * self.sizes[0] / fastest)
+
+    def next_within(self, system: System, clock: Clock, state: State) -> State:
+        """Node after a step that is shortened to end at ``clock.end``; the node itself if that is there."""
+        left = clock.end - state.memory.t
+        nearer = jnp.abs(left) < jnp.abs(state.memory.h)
+        begin = state._replace(memory=state.memory._replace(h=jnp.where(nearer, left, state.memory.h)))
+        return lax.cond(is_at(state.memory.t, clock.end), lambda: state, lambda: self.next_node(system, clock, begin))
+
     def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
         """Node of an outcome, validated; its status is END if it is past the end of the run."""
         new = judge(system, state, made, made.memory.t, made.memory.t - state.memory.t)
         if clock.end is None:
             return new
-        over = jnp.sign(clock.dt) * (made.memory.t - clock.end)
-        passes = over > 4 * np.finfo(float).eps * jnp.abs(clock.end)
+        over = jnp.sign(clock.dt) * (made.memory.t - clock.end) > 0
+        passes = over & ~is_at(made.memory.t, clock.end)
         return new._replace(status=jnp.where(passes & (new.status == 0), np.int32(Result.END), new.status))
 
     def inside(self, clock: Clock, state: State, h: Array) -> tuple[Clock, State]:
@@ -71,6 +90,29 @@ class VariableSteps(Integrator):
         pace = state.memory
         inner = state._replace(k=jnp.zeros_like(state.k), memory=pace.inner, warm=rescaled(state.warm, h))
         return Clock(pace.t, h, clock.function()), inner
+
+
+def relative_error(sizes: Array, place: Array, of_g: Array, of_xi: Array, *velocities: Array) -> Array:
+    """Largest error of a step, of the logarithm of g and of ξ, shape=[n] each, relative to the sizes of both.
+
+    That of g is the given one or the largest entry of ``place``, g as a vector; that of ξ is the given one and the
+    largest component of the velocities at the ends of the step.
+    """
+    fastest = jnp.max(jnp.abs(jnp.stack(velocities)), initial=0.0)
+    farthest = jnp.max(jnp.abs(place), initial=sizes[0])
+    return jnp.maximum(
+        jnp.max(jnp.abs(of_g), initial=0.0) / farthest, jnp.max(jnp.abs(of_xi), initial=0.0) / (sizes[1] + fastest)
+    )
+
+
+def as_sizes(sizes: Any) -> np.ndarray:
+    """Convert a user's input to the sizes of g and ξ, shape=[2]; TypeError or ValueError for other input."""
+    return np.asarray(as_positive(sizes, "sizes", (2,)), np.float64)
+
+
+def is_at(t: Any, end: Any) -> Any:
+    """True if times t, of any shape, are the end of a run, to rounding."""
+    return abs(end - t) <= 4 * np.finfo(float).eps * abs(end)
 
 
 def refuse_variable_steps(method: Any) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from geonh.mechanics.check import check_system
 from geonh.mechanics.equations import accelerations, multipliers
 from geonh.mechanics.friction import Friction
+from geonh.mechanics.impacts import Impact, impact
 from geonh.mechanics.momentum import (
     generator,
     horizontality,
@@ -20,12 +21,14 @@ from geonh.mechanics.system import FirstIntegral, System
 __all__ = [
     "FirstIntegral",
     "Friction",
+    "Impact",
     "System",
     "accelerations",
     "check_system",
     "generator",
     "horizontal_symmetries",
     "horizontality",
+    "impact",
     "momentum_equation_residual",
     "momentum_map",
     "moving_energy",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.distribution import rank_fault
@@ -50,7 +50,7 @@ class Report:
     __repr__ = __str__
 
 
-@judged
+@validated
 def check_system(
     system: ConstrainedSystem,
     *,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import is_traced
+from geonh.arguments.precision import has_tracers, is_traced
 from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import Precise, as_numbers, computed
 from geonh.geometry.action import Action, GroupBase, ShapeBase
@@ -84,11 +84,11 @@ class ConfigurationSpace(Precise):
         ValueError
             If the system depends on the time, and ``t`` is left out.
         """
+        time = t if t is None or has_tracers(t) else as_float64(t, "t", (), finite=False)
         if not self.is_timed:
             return self.action.at(g)
         if t is None:
             raise ValueError(f"{self.name} depends on the time explicitly; this is for systems that do not")
-        time = t if is_traced(t) else as_float64(t, "t", (), finite=False)
         return Moment(jnp.asarray(time, dtype=float), self.action.at(g))
 
     def act(self, x: Any, W: Point, dt: Any) -> Any:

@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
@@ -24,7 +24,7 @@ from geonh.mechanics.lagrangian import MANY
 from geonh.mechanics.redundancy import spread, with_known_rank
 
 
-@judged
+@validated
 @in_float64
 def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + (μᵀ + C)λ, μξ = b.
@@ -60,6 +60,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
+        u = None if u is None else as_float64(u, "u")
         if system.rank is None:
             result, rows = call_in_numpy(_with_rows, (system, t, g, xi, u), {})
             known = with_known_rank(system, t, g, rows, "at g")
@@ -108,7 +109,7 @@ def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: 
     return differentiated_as(rate, v + change[0]), differentiated_as(lam, held + change[1])
 
 
-@judged
+@validated
 @in_float64
 def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """Multipliers λ of the constraint force μᵀλ in the continuous equations.

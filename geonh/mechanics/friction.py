@@ -29,6 +29,8 @@ from geonh.arguments.validators import as_count, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 
 ARGUMENTS = "t, x, xi"
+ALONG = 0.86
+"""Least cosine of the angle by which the line of the slip may turn within a step."""
 
 
 @argument_type
@@ -42,9 +44,10 @@ class Friction(eqx.Module):
         relative to what it touches, m/s, affine in ξ and tangential.
     coefficient : float, str or callable
         μ ≥ 0, the name of the parameter that holds it, or a function of the slip speed in m/s and the parameters.
-    normal : int
-        Index of the multiplier of the normal constraint, whose unit of rows is one metre: λ_n is the normal force in
-        newtons, positive where the bodies press on each other.
+    normal : int or callable
+        Index of the multiplier of the normal constraint, if its rows are in metres, so that this is the normal force in
+        newtons, positive where the bodies press on each other; or the normal force as a function of (t, x, λ,
+        parameters), linear in λ.
 
     Raises
     ------
@@ -59,20 +62,22 @@ class Friction(eqx.Module):
 
     slip: Callable
     coefficient: Any
-    normal: int = eqx.field(static=True)
+    normal: Any
     slip_takes_parameters: bool = eqx.field(static=True)
     direction: Any
     """Direction of the slip at the beginning of a step, shape=[k]; None outside of steps."""
+    begins: bool = eqx.field(static=True)
+    """True where the slip begins in that direction, which then is its own."""
 
-    def __init__(self, slip: Callable, coefficient: Any, *, normal: int = 0):
+    def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
         if not (callable(coefficient) or isinstance(coefficient, str)):
             coefficient = np.asarray(coefficient, dtype=float)
             if coefficient.shape != () or not coefficient >= 0:
                 raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
-        self.slip, self.coefficient, self.direction = slip, coefficient, None
-        self.normal = as_count(normal, "normal", least=0)
+        self.slip, self.coefficient, self.direction, self.begins = slip, coefficient, None, False
+        self.normal = normal if callable(normal) else as_count(normal, "normal", least=0)
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
 
     def velocity(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
@@ -85,9 +90,19 @@ class Friction(eqx.Module):
         v = self.velocity(t, x, xi, parameters)
         return self._sign(v) * jnp.sqrt(v @ v)
 
-    def at_slip(self, direction: Array) -> Friction:
-        """The same friction where the slip has a given direction, shape=[k], at the beginning of a step."""
-        return eqx.tree_at(lambda f: f.direction, self, direction, is_leaf=lambda leaf: leaf is None)
+    def at_slip(self, direction: Array, *, begins: bool = False) -> Friction:
+        """The friction in a step that begins with a slip of that direction, shape=[k]; at the instant at which the slip
+        ``begins``, of a direction of length one.
+        """
+        leaves, structure = jax.tree.flatten(self)
+        copy = jax.tree.unflatten(structure, leaves)
+        object.__setattr__(copy, "direction", direction)
+        object.__setattr__(copy, "begins", begins)
+        return copy
+
+    def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
+        """Normal force, N, a scalar, of multipliers of shape=[m]."""
+        return self.normal(t, x, lam, parameters) if callable(self.normal) else lam[self.normal]
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
         """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
@@ -96,6 +111,13 @@ class Friction(eqx.Module):
         if self.direction is not None:
             return self
         return self.at_slip(self.velocity(t, x, xi, parameters))
+
+    def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
+        """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
+        if self.direction is None:
+            return True
+        v = self.velocity(t, x, xi, parameters)
+        return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar."""
@@ -107,9 +129,9 @@ class Friction(eqx.Module):
 
     def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
         v, back = jax.vjp(lambda xi: self.velocity(t, x, xi, parameters), xi)
-        speed = jnp.sqrt(v @ v)
-        along = self._sign(v) * v * (1 / speed)
-        return -self.of_speed(speed, parameters) * lam[self.normal] * back(along)[0]
+        speed = jnp.zeros(()) if self.begins else jnp.sqrt(v @ v)
+        along = self.direction if self.begins else self._sign(v) * v * (1 / speed)
+        return -self.of_speed(speed, parameters) * self.normal_force(t, x, lam, parameters) * back(along)[0]
 
     def _sign(self, v: Array) -> Any:
         return 1.0 if self.direction is None else jnp.where(v @ self.direction < 0, -1.0, 1.0)

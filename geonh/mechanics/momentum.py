@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, in_float64
 from geonh.geometry.field import evaluated
@@ -34,7 +34,7 @@ Generators = Callable[[Point], Array]
 SymmetrySection = Callable[[Point], Array]
 
 
-@judged
+@validated
 @in_float64
 def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     """Noether momentum of left translation, Ad*_{g⁻¹}p.
@@ -62,7 +62,7 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     return group.Ad_star(group.inverse(as_points(group, g, "g")), as_vectors(group, p, "p"))
 
 
-@judged
+@validated
 @in_float64
 def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     """Body components g⁻¹·η_G(g) = Ad_{g⁻¹}η of the infinitesimal generator of left translation by exp(tη).
@@ -88,7 +88,7 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     return call_in_numpy(_generated, (group, as_points(group, g, "g"), as_vectors(group, eta, "eta")), {})
 
 
-@judged
+@validated
 @in_float64
 def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None) -> Array:
     """Momentum map ⟨p, X(g)ᵀη⟩ of a symmetry; for left translations ⟨p, Ad_{g⁻¹}η⟩.
@@ -123,7 +123,7 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     return _along(system, constant, generators, g, p, "eta")
 
 
-@judged
+@validated
 @in_float64
 def nonholonomic_momentum(
     system: System, g: Point, p: Array, section: SymmetrySection, *, generators: Generators | None = None
@@ -158,7 +158,7 @@ def nonholonomic_momentum(
     return _along(system, section, generators, g, p)
 
 
-@judged
+@validated
 @in_float64
 def horizontality(system: System, g: Point, section: SymmetrySection, *, generators: Generators | None = None) -> Array:
     """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
@@ -186,7 +186,7 @@ def horizontality(system: System, g: Point, section: SymmetrySection, *, generat
     return untraced(_off, (system, section, generators), as_points(system.group, g, "g"))
 
 
-@judged
+@validated
 @in_float64
 def moving_energy(
     system: System, g: Point, p: Array, section: SymmetrySection, *, generators: Generators | None = None

@@ -67,6 +67,10 @@ class MultiplierForces(eqx.Module):
         at = x.x if isinstance(x, Moment) else x
         return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
 
+    def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
+        """True if forces that know where a step began still have about its direction, or the opposite one."""
+        return self.function.keeps_direction(t, x.x if isinstance(x, Moment) else x, xi, parameters)
+
     def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array:
         """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]."""
         return jax.vmap(lambda lam: self.value(t, x, xi, lam, parameters))(jnp.eye(len(like))).T

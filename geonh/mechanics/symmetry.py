@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import saddle_inverses
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_part
 from geonh.engine import in_float64, in_numpy
 from geonh.groups.base import Point
@@ -26,7 +26,7 @@ from geonh.mechanics.momentum import Generators, generators_or_default
 from geonh.mechanics.system import System
 
 
-@judged
+@validated
 @in_float64
 def symmetries(
     system: System,
@@ -73,7 +73,7 @@ def symmetries(
     return _null_space(system, change, samples, seed, tol)
 
 
-@judged
+@validated
 @in_float64
 def horizontal_symmetries(
     system: System,

@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
@@ -249,7 +249,7 @@ class System(ConstrainedSystem):
         if rank is None:
             return None
         kinds = [self.holonomic is not None, self.distribution is not None and self.distribution.forms is not None]
-        given = np.atleast_1d(as_float64(rank, "rank"))
+        given = np.atleast_1d(as_constant(rank, "rank", None))
         if given.shape != (sum(kinds),) or np.any(given != np.round(given)) or np.any(given < (1, 0)[: len(given)]):
             wanted = {0: "nothing: there are no rows", 1: "one number of rows", 2: "(rows of holonomic, forms)"}
             raise ValueError(f"rank must be {wanted[sum(kinds)]} for this system, got {shortly(rank)}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_positive
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import scene
 from geonh.plotting import figures
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
 
 
-@judged
+@validated
 def animate(
     trajectory: Trajectory,
     path: str | os.PathLike,
@@ -74,7 +74,7 @@ def animate(
     if path.suffix.lower() not in WRITERS:
         raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
-        as_positive(value, name, ())
+        as_constant(value, name, positive=True)
     fps, dpi = float(fps), float(dpi)
     if not fps >= 0.01:
         raise ValueError(f"fps must be at least 0.01, got {fps:g}")

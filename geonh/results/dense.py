@@ -8,6 +8,7 @@ start, which has their order.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import mapped
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, Problem
@@ -84,7 +85,7 @@ def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
 
 def as_one_axis(value: Any, name: str) -> np.ndarray:
     """Convert user input to times, shape=[M], M > 0."""
-    times = np.atleast_1d(as_float64(value, name))
+    times = np.atleast_1d(as_constant(value, name, None))
     if times.ndim > 1 or not times.size:
         raise ValueError(f"{name} must have shape [M], M > 0, got {list(times.shape)}")
     return times
@@ -112,6 +113,8 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
     ValueError
         If a step from a node fails.
     """
+    if run.run.modes is not None:
+        return _in_modes(run, times)
     if isinstance(run.method, VariableSteps):
         return _between(run, times)
     dt, last = run.dt, len(run) - 1
@@ -129,14 +132,29 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
 def _between(run: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run with steps of variable length, by one step of the method that makes them."""
     assert run.method is not None
-    if np.any(np.diff(run.k) != 1):
+    if np.any(np.diff(run.k) > 1) or (run.run.modes is None and np.any(np.diff(run.k) != 1)):
         raise ValueError("steps of variable length are not done again: the solution between them needs save_every=1")
     sign = np.sign(run.dt)
     at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
     nodes = jax.tree.map(lambda a: a[at], run.points)._replace(span=times - run.t[at])
-    rows, status = mapped(_after, run.problem._replace(method=maker_of(run.method)), nodes)
+    rows, status = mapped(after_span, run.problem._replace(method=maker_of(run.method)), nodes)
     _refuse_failed(times, status)
     return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
+
+
+def _in_modes(run: Record, times: np.ndarray) -> Nodes:
+    """Nodes of a run with modes at the given times: of each mode by its system."""
+    modes, which = run.run.modes, run.nodes.mode
+    assert modes is not None
+    at = np.clip(np.searchsorted(np.sign(run.dt) * run.t, np.sign(run.dt) * times, side="right") - 1, 0, len(run) - 1)
+    found, mode = [], which[at]
+    for one in np.unique(mode):
+        part = replace(run, run=replace(run.run, system=modes.systems[one]))
+        found.append((np.flatnonzero(mode == one), _between(part, times[mode == one])))
+    order = np.argsort(np.concatenate([places for places, _ in found]))
+    parts = (nodes[:5] for _, nodes in found)
+    k, g_vector, p_plus, p_minus, t = (np.concatenate(columns)[order] for columns in zip(*parts, strict=True))
+    return Nodes(k, g_vector, p_plus, p_minus, t, mode)
 
 
 def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:
@@ -145,7 +163,7 @@ def _refuse_failed(times: np.ndarray, status: np.ndarray) -> None:
         raise ValueError(f"no solution at t = {times[i]:g}: {Result(int(status[i])).message}")
 
 
-def _after(problem: Problem, node: Node) -> tuple[Array, Array]:
+def after_span(problem: Problem, node: Node) -> tuple[Array, Array]:
     """Row of the node at the end of one step of the length ``node.span``, and its status."""
     p, (clock, k) = (node.p_plus + node.p_minus) / 2, node.local(problem.clock)
     xi = problem.system.velocity(problem.system.at(node.g, clock.time(k)), p)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_flag, entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
@@ -113,6 +113,9 @@ class SlipEnds(Event):
     name : str
         Label in ``traj.events`` and in files.
     """
+
+    least: ClassVar[float] = 1e-11
+    """Speed, relative to 1 m/s and the velocity, below which a slip that decreases has vanished."""
 
     def __init__(self, stop: bool = True, name: str = "slip ends"):
         self.function, self.direction, self.stop, self.name = _no_slip, -1, stop, name
@@ -209,7 +212,7 @@ class Labelled:
     point_names: tuple[str, ...]
     velocity_names: tuple[str, ...]
 
-    @judged
+    @validated
     def values(self, name: str) -> np.ndarray:
         """Coordinate or velocity of the given name, of the shape of ``t``.
 
@@ -259,7 +262,7 @@ class Section(Labelled):
     def __len__(self) -> int:
         return len(self.t)
 
-    @judged
+    @validated
     def plot(self, horizontal: str, vertical: str) -> Figure:
         """Plot the section in two of its coordinates.
 

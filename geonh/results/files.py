@@ -24,6 +24,7 @@ from geonh.arguments.paths import FileError
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
+from geonh.results.modes import Switches
 from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.record import FunctionValues, Record, unflatten
 from geonh.results.same_system import function_values
@@ -161,6 +162,7 @@ def _fields(data: Any) -> dict[str, Any]:
         "loaded": loaded,
         "function_values": _function_values(data, len(k)),
         "crossings": _crossings(data, len(attributes["point_names"]), n, loaded["multipliers"].shape[1]),
+        **_modes(data, attributes, len(k), n),
     }
 
 
@@ -245,6 +247,33 @@ def _function_values(data: Any, n_nodes: int) -> FunctionValues | None:
         if (label := _in_file(f"known_{name}")) in data.variables:
             values[name] = read_array(data, label, "f", ndim=2)
     return FunctionValues(nodes, values, traces)
+
+
+def _modes(data: Any, attributes: dict[str, Any], n_nodes: int, n: int) -> dict[str, Any]:
+    """Saved modes of the nodes, and transitions; None for a run of one system."""
+    if "modes" not in data.ncattrs():
+        return {"mode": None, "switches": None}
+    names = _json(data, "modes")
+    attributes["state_mode"] = attribute(data, "state_mode", int)
+    size = len(attributes["point_names"])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        refuse(data, "the names of its modes are not names")
+    attributes["modes"] = names
+    mode = read_array(data, "mode", "i", ndim=1).astype(np.int64)
+    none = Switches.none(names, size, n)
+    parts = {
+        key: read_array(data, f"switch_{key}", "i" if key in ("k", "source", "target") else "f")
+        for key in none._fields[1:]
+        if f"switch_{key}" in data.variables
+    }
+    switches = none._replace(**parts)
+    count = len(switches.t)
+    shapes = {key: (count, *getattr(none, key).shape[1:]) for key in none._fields[1:]}
+    numbers = np.concatenate([mode, switches.source, switches.target, [attributes["state_mode"]]])
+    known = np.all((numbers >= 0) & (numbers < len(names)))
+    if len(mode) != n_nodes or _misshapen(switches._asdict(), shapes) or not known:
+        refuse(data, "its modes are not whole")
+    return {"mode": mode, "switches": switches}
 
 
 def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:

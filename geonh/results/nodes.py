@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -64,6 +65,8 @@ class Nodes(NamedTuple):
         Incoming and outgoing momenta.
     t : ndarray, shape=[…], or None
         Times, seconds; None for t_k.
+    mode : ndarray of int, shape=[…], or None
+        Modes, as indices; None of a run of one system.
     """
 
     k: ArrayLike
@@ -71,6 +74,7 @@ class Nodes(NamedTuple):
     p_plus: ArrayLike
     p_minus: ArrayLike
     t: ArrayLike = None
+    mode: ArrayLike = None
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n: int, *, timed: bool = False) -> Nodes:
@@ -78,6 +82,13 @@ class Nodes(NamedTuple):
         rows, t = (rows[..., :-1], rows[..., -1]) if timed else (rows, None)
         k, g_vector, p_plus, p_minus = np.split(rows, [1, rows.shape[-1] - 2 * n, rows.shape[-1] - n], axis=-1)
         return cls(k[..., 0], g_vector, p_plus, p_minus, t)
+
+    @classmethod
+    def of_state(cls, state: State) -> Nodes:
+        """One node along the leading axis, from a state of NumPy arrays."""
+        g_vector = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])
+        k, t = np.asarray(state.k, np.int64)[None], None if state.t is None else np.asarray(state.t)[None]
+        return cls(k, g_vector[None], np.asarray(state.p_plus)[None], np.asarray(state.p_minus)[None], t)
 
     @property
     def rows(self) -> np.ndarray:

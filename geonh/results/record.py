@@ -19,6 +19,7 @@ from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
+from geonh.results.modes import Modes, Switches, padded
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import Observed, observe
 
@@ -81,6 +82,10 @@ class RunState:
         Events located so far.
     trail : Trail or None
         Monitor of the alternating mode over all nodes.
+    modes : Modes or None
+        Modes of the run, of which ``system`` is the first; None of a run of one system, or of a file.
+    switches : Switches or None
+        Transitions so far.
     """
 
     system: System | None = None
@@ -91,6 +96,8 @@ class RunState:
     watched: tuple[Event, ...] = ()
     crossings: Crossings | None = None
     trail: Trail | None = None
+    modes: Modes | None = None
+    switches: Switches | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +160,21 @@ class Record(Observed):
     @property
     def trail(self) -> Trail | None:
         return self.run.trail
+
+    @property
+    def modes(self) -> Modes | None:
+        return self.run.modes
+
+    @property
+    def switches(self) -> Switches | None:
+        return self.run.switches
+
+    @property
+    def mode(self) -> np.ndarray:
+        """Name of the mode of each node, shape=[N]; "" of a run of one system."""
+        if self.nodes.mode is None or self.run.switches is None:
+            return np.full(len(self), "")
+        return np.array(self.run.switches.names)[self.nodes.mode]
 
     @property
     def k(self) -> np.ndarray:
@@ -220,10 +242,25 @@ class Record(Observed):
 
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
+        if self.run.modes is not None:
+            return self._read_by_mode(these)
         nodes = jax.tree.map(lambda a: a[these], self.points)
         impulse = self.method is not None and self.method.guarantees.node == "impulse" and self.nodes.t is None
         # without an impulse one program serves all methods
         return mapped(observe, self.problem._replace(method=self.method if impulse else None), nodes)
+
+    def _read_by_mode(self, these: slice) -> dict[str, np.ndarray]:
+        """``read`` of the nodes of each mode with its system; nan where a mode has fewer multipliers than another."""
+        assert self.run.modes is not None
+        systems = self.run.modes.systems
+        nodes, which = jax.tree.map(lambda a: a[these], self.points), self.nodes.mode[these]
+        places = [np.flatnonzero(which == mode) for mode in np.unique(which)]
+        problems = [self.problem._replace(system=systems[which[at[0]]], method=None) for at in places]
+        parts = [
+            mapped(observe, problem, jax.tree.map(lambda a, at=at: a[at], nodes))
+            for problem, at in zip(problems, places, strict=True)
+        ]
+        return padded(parts, places, len(which))
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""

@@ -36,6 +36,16 @@ EVENT_NAMES = {
     "xi": "velocity at the event",
     "multipliers": "constraint multipliers at the event",
 }
+SWITCH_NAMES = {
+    "k": "step in which modes switch",
+    "t": "time of the transition, s",
+    "source": "number of the mode before",
+    "target": "number of the mode after",
+    "g_vector": "group element at the transition, flattened",
+    "xi_before": "velocity before the transition",
+    "xi_after": "velocity after the transition",
+}
+SWITCH_AXES = {"g_vector": ("coordinate",), "xi_before": ("component",), "xi_after": ("component",)}
 EVENT_AXES = {"g_vector": ("coordinate",), "xi": ("component",), "multipliers": ("constraint",)}
 """Names of further axes of an event's arrays."""
 WORDS = ("system", "catalogue", "engine", "method", "method_reason", "dt_reason", "group", "controls", "geonh_version")
@@ -99,6 +109,12 @@ def dataset(trajectory: Record, message: str) -> xr.Dataset:
         for key, value in zip(crossings._fields[1:], crossings[1:], strict=True):
             data[f"event_{key}"] = (("event", *EVENT_AXES.get(key, ())), value, {"long_name": EVENT_NAMES[key]})
         attributes["events"] = json.dumps(crossings.names)
+    switches, mode = trajectory.switches, trajectory.nodes.mode
+    if switches is not None and mode is not None:
+        data["mode"] = (("time",), mode, {"long_name": "number of the mode's name"})
+        for key, value in zip(switches._fields[1:], switches[1:], strict=True):
+            data[f"switch_{key}"] = (("switch", *SWITCH_AXES.get(key, ())), value, {"long_name": SWITCH_NAMES[key]})
+        attributes |= {"modes": json.dumps(switches.names), "state_mode": int(a.get("state_mode", -1))}
     return xr.Dataset(data, coordinates, attributes)
 
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_constant
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -93,6 +93,11 @@ class Trajectory(Record):
         SUCCESS, or the reason for stopping; also as a bool, ``success``, and as text, ``message``.
     k : ndarray of int, shape=[N]
         Step numbers of the nodes; t = t0 + k·dt.
+    mode : ndarray of str, shape=[N]
+        Name of the mode of each node, for a system with ``Modes``; at a transition there are two nodes, before and
+        after it.
+    switches : Switches or None
+        Transitions between modes: times, modes, velocities before and after.
     dt, t0 : float
         Time step and initial time, seconds.
     save_every : int
@@ -186,7 +191,7 @@ class Trajectory(Record):
         ValueError
             For times out of order or outside the span, or a trajectory without the system and the method of its run.
         """
-        if self.nodes.t is not None and not isinstance(self.method, VariableSteps):
+        if self.nodes.t is not None and self.nodes.mode is None and not isinstance(self.method, VariableSteps):
             raise ValueError("these are the nodes at given times of a run already: call the run itself")
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
@@ -219,7 +224,7 @@ class Trajectory(Record):
         ValueError
             For times outside the span, or a trajectory from a file without its system.
         """
-        times = np.atleast_1d(as_float64(times, "times"))
+        times = np.atleast_1d(as_constant(times, "times", None))
         if times.ndim > 1:
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         refuse_outside(times, "times", self.t[0], self.t[-1])
@@ -301,7 +306,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings", "switches")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -349,7 +354,7 @@ def _determinant(system: System, node: tuple) -> Any:
 
 def steps_of(trajectory: Record, unit: str = "s") -> str:
     """Description of the steps of a run: their length, or the shortest and the longest."""
-    if trajectory.nodes.t is None:
+    if trajectory.nodes.t is None or trajectory.nodes.mode is not None:
         return f"dt = {with_reason(f'{trajectory.dt:g} {unit}', trajectory.attributes['dt_reason'])}"
     steps = np.diff(trajectory.k)
     if not len(steps) or np.any(steps == 0):  # times at which the solution is wanted

@@ -12,6 +12,7 @@ from typing import Any
 from geonh.rolling.body import rolling
 from geonh.rolling.body_drawing import drawing
 from geonh.rolling.contacts import Contact, contact, overlap, start
+from geonh.rolling.forces import ContactForce, contact_force
 from geonh.rolling.planar_system import planar
 from geonh.rolling.supports import Support, ball, disc, ellipsoid, implicit, support, torus
 from geonh.rolling.surfaces import Surface, cylinder, plane, sphere, surface
@@ -19,12 +20,14 @@ from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar_body, tra
 
 __all__ = [
     "Contact",
+    "ContactForce",
     "PlanarBody",
     "Support",
     "Surface",
     "Wheel",
     "ball",
     "contact",
+    "contact_force",
     "cylinder",
     "disc",
     "drawing",

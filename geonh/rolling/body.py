@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_positive
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
@@ -32,12 +32,16 @@ from geonh.mechanics.system import System
 from geonh.rolling import rows
 from geonh.rolling.body_drawing import drawing
 from geonh.rolling.contacts import touch
+from geonh.rolling.sliding import with_friction
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface
 
 BETWEEN = np.arange(1, 8) / 8
 """Fractions of a step at which a contact between its nodes is examined."""
-TAKEN = ("support", "on", "surface velocity", "J", "m", "g", "spin")
+TAKEN = (
+    *("support", "on", "surface velocity", "J", "m", "g", "spin"),
+    *("static friction", "friction", "restitution"),
+)
 
 
 class RollingBody(System):
@@ -69,7 +73,7 @@ class RollingBody(System):
         return jnp.all(lax.map(clears, jnp.asarray(BETWEEN)))
 
 
-@judged
+@validated
 def rolling(
     support: Support,
     inertia: Any,
@@ -79,13 +83,15 @@ def rolling(
     surface_velocity: Callable | TimeDependent | None = None,
     spin: bool = True,
     gravity: float = 9.81,
+    friction: float | tuple[float, float] | None = None,
+    restitution: float = 0.0,
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
     draw: Callable | None = None,
     name: str = "rolling body",
-) -> System:
-    """System of a body that rolls on a surface without sliding.
+) -> Any:
+    """System of a body that rolls on a surface without sliding; or, with friction, that rolls, slides or is free.
 
     Parameters
     ----------
@@ -107,6 +113,12 @@ def rolling(
         True if it may spin about the surface's normal; False for rubber rolling.
     gravity : float
         m/s², downwards along z.
+    friction : float or (float, float), optional
+        Coefficient of Coulomb's friction μ, or (μ_s, μ): that for rolling, and that for sliding. The body rolls while
+        the contact force is in the friction cone, slides outside, leaves the surface where the normal force vanishes,
+        and lands with an impact. When left out it rolls, whatever the force.
+    restitution : float
+        e of Newton's law, between 0 and 1, of a body with friction.
     forces : callable, optional
         f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
     parameters : mapping, optional
@@ -120,8 +132,8 @@ def rolling(
 
     Returns
     -------
-    System
-        On SE(3), ξ = (ω, v) in body axes.
+    System or Modes
+        On SE(3), ξ = (ω, v) in body axes; with friction the modes "roll", "slide" and "free".
 
     Raises
     ------
@@ -165,18 +177,27 @@ def rolling(
         if moving is None
         else AffineDistribution(forms=_chosen(on.timed, *forms), rhs=_chosen(at_time, *rhs))
     )
-    return RollingBody(
-        SE3(),
-        metric=rows.metric,
-        potential=rows.potential,
-        holonomic=_chosen(on.timed, rows.height, rows.height_in_time),
-        distribution=distribution,
-        forces=forces,
-        parameters=numbers,
-        first_integrals=first_integrals,
-        draw=drawing if draw is None else draw,
-        name=name,
-    )
+    common: dict[str, Any] = {
+        "metric": rows.metric,
+        "potential": rows.potential,
+        "forces": forces,
+        "first_integrals": first_integrals,
+        "draw": drawing if draw is None else draw,
+    }
+    touching: dict[str, Any] = {"holonomic": _chosen(on.timed, rows.height, rows.height_in_time)}
+
+    def made(mode: str, more: Mapping[str, Any], **options: Any) -> System:
+        kept = {"roll": {**touching, "distribution": distribution}, "slide": touching, "free": {}}[mode]
+        kind = System if mode == "free" else RollingBody
+        return kind(SE3(), **common, **kept, **options, parameters={**numbers, **more}, name=name)
+
+    if friction is None:
+        if restitution:
+            raise ValueError("restitution is that of a body with friction=, which may leave its surface and land")
+        return made("roll", {})
+    if not spin or on.timed:
+        raise ValueError("friction= is for bodies that may spin, on surfaces whose shape does not depend on the time")
+    return with_friction(made, friction, restitution, name)
 
 
 def _chosen(timed: bool, still: Callable, in_time: Callable) -> Any:

@@ -20,7 +20,7 @@ from jax import Array
 
 
 class _Composite(NamedTuple):
-    """Of a body with all that it draws: C, shape=[3, 3]; F, shape=[k, 3], of its k joints in their order; of each joint
+    """A body with all that it draws: C, shape=[3, 3]; F, shape=[k, 3], of its k joints in their order; for each joint
     the entries of M with itself and the joints behind it."""
 
     inertia: Array

@@ -11,11 +11,12 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed, in_float64, traced_once
 from geonh.geometry.field import Moment
 from geonh.mechanics.system import System
+from geonh.results.modes import Modes
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface
 
@@ -44,14 +45,14 @@ class Contact(NamedTuple):
     arm: Array
 
 
-@judged
+@validated
 @in_float64
-def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
+def contact(system: Any, g: Any, t: float = 0.0) -> Contact:
     """Contact point of a body of ``rolling``, actual or prospective; traceable, for forces and drawings.
 
     Parameters
     ----------
-    system : System or mapping
+    system : System, Modes or mapping
         System of ``rolling``; or its parameters, as passed to ``forces``.
     g : array_like, shape=[4, 4]
         Configuration of the body.
@@ -68,19 +69,25 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     TypeError, ValueError
         If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
-    parameters, node = _as_placement(system, g, t)
+    parameters, node = as_placement(system, g, t)
     return touch(*node, parameters) if is_traced((parameters, node)) else computed(_contact_at, parameters, node)
 
 
-@judged
+@validated
 def start(
-    system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
+    system: Any,
+    rotation: Any = None,
+    omega: Any = (0.0, 0.0, 0.0),
+    *,
+    place: Any = (0.0, 0.0, 0.0),
+    slip: Any = (0.0, 0.0, 0.0),
+    t0: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Consistent initial conditions of a body with given attitude and angular velocity, in contact at a given point.
 
     Parameters
     ----------
-    system : System
+    system : System or Modes
         System of ``rolling``.
     rotation : array_like, shape=[3, 3], optional
         R, from body to space; the identity when left out.
@@ -88,6 +95,9 @@ def start(
         Angular velocity in body axes, rad/s.
     place : array_like, shape=[3]
         Contact point, on the surface, metres.
+    slip : array_like, shape=[3]
+        Velocity in space of the body's point of contact relative to the surface, along it, m/s, of a body with friction
+        that slides.
     t0 : float
         Time, s.
 
@@ -106,7 +116,9 @@ def start(
         If the place is not on the surface, the body would spin though ``spin`` is False, or it would not fit: it is not
         more curved than the surface there, or penetrates it elsewhere, as ``overlap`` measures.
     """
+    system = system.systems[0] if isinstance(system, Modes) else system
     refuse_another(system.parameters, system)
+    slip = as_float64(slip, "slip", (3,))
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
     turning, X = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,))
     t0 = as_float64(t0, "t0", ())
@@ -128,12 +140,17 @@ def start(
         )
     if np.abs(off).max() > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"omega = {turning} is not allowed to {system.name}: residual {off}")
-    return g, xi
+    if np.any(slip) and "friction" not in system.parameters:
+        raise ValueError(f"{system.name} rolls without sliding: slip= is for bodies with friction=")
+    along = np.asarray(system.parameters["on"].normal(Moment(t0, X), system.parameters)) @ slip
+    if abs(along) > 1e-9 * (1 + np.abs(slip).max()):
+        raise ValueError(f"slip must be along the surface, got {slip} with a normal part of {along:.3g}")
+    return g, xi + np.concatenate([np.zeros(3), R.T @ slip])
 
 
-@judged
+@validated
 @in_float64
-def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
+def overlap(system: Any, g: Any, t: float = 0.0) -> Array:
     """Penetration depth of a body into its surface, m, negative if there is none; traceable, for events.
 
     It is sampled at the points with normals in 1000 directions: penetration between them, up to about a thousandth of
@@ -141,7 +158,7 @@ def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
 
     Parameters
     ----------
-    system : System or mapping
+    system : System, Modes or mapping
         System of ``rolling``; or its parameters.
     g : array_like, shape=[4, 4]
         Configuration of the body.
@@ -158,7 +175,7 @@ def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
     TypeError, ValueError
         If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
-    parameters, node = _as_placement(system, g, t)
+    parameters, node = as_placement(system, g, t)
     if is_traced(*node, parameters):
         return _overlap(*node, parameters)
     return computed(_overlapped, parameters, node)
@@ -181,8 +198,9 @@ def _overlap(t: Any, g: Any, parameters: Any) -> Array:
     return jnp.max(jnp.where(jnp.isnan(depths), -jnp.inf, depths))
 
 
-def _as_placement(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
+def as_placement(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
     """Parameters of a system of ``rolling``, or those given in its place, and (t, g) as float64 arrays."""
+    system = system.systems[0] if isinstance(system, Modes) else system
     parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
     refuse_another(parameters, system)
     return parameters, (as_float64(t, "t", ()), as_float64(g, "g", (4, 4)))

@@ -24,7 +24,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.arguments.signatures import judged
+from geonh.arguments.signatures import validated
 from geonh.engine import traced_once
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
@@ -36,7 +36,7 @@ from geonh.rolling.planar_drawing import drawing
 from geonh.rolling.wheels import PlanarBody, chain, coordinate_names
 
 
-@judged
+@validated
 def planar(
     body: PlanarBody,
     *,

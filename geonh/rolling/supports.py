@@ -22,8 +22,8 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import solve
-from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64, as_positive
+from geonh.arguments.signatures import argument_type, validated
+from geonh.arguments.validators import as_constant, as_float64, as_positive
 from geonh.engine import Precise
 from geonh.geometry.field import evaluated
 
@@ -139,7 +139,7 @@ class _Implicit(Support):
         return evaluated("implicit", self.function, rho)
 
 
-@judged
+@validated
 def ball(radius: float) -> Support:
     """A ball about the centre of mass.
 
@@ -162,7 +162,7 @@ def ball(radius: float) -> Support:
     return _Ball(as_positive(radius, "radius", ()))
 
 
-@judged
+@validated
 def ellipsoid(a: float, b: float, c: float) -> Support:
     """An ellipsoid about the centre of mass, with its axes along the body's.
 
@@ -183,7 +183,7 @@ def ellipsoid(a: float, b: float, c: float) -> Support:
     return _Ellipsoid(as_positive([a, b, c], "semi-axes", (3,)))
 
 
-@judged
+@validated
 def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> Support:
     """A disc, flat or with its rim rounded to a thickness; it may not lie flat, where its contact is not a point.
 
@@ -207,14 +207,15 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
     ValueError
         If ``radius`` is not positive, ``thickness`` not in [0, 2·radius), or ``axis`` zero or of another shape.
     """
-    radius, half = float(as_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
+    radius = float(as_constant(radius, "radius", positive=True))
+    half = float(as_constant(thickness, "thickness")) / 2
     if not 0 <= half < radius:
         raise ValueError(f"thickness must lie in [0, 2·radius) = [0, {2 * radius}), got {thickness}")
     flat = _Disc(np.float64(radius - half), _unit(axis))
     return flat.rounded(half) if half else flat
 
 
-@judged
+@validated
 def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
     """The convex hull of a torus: a circle about the centre of mass, with a tube about it.
 
@@ -239,7 +240,7 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
     return _Disc(as_positive(radius, "radius", ()), _unit(axis)).rounded(as_positive(tube, "tube", ()))
 
 
-@judged
+@validated
 def support(function: Callable) -> Support:
     """User-defined convex body, by its support function.
 
@@ -276,7 +277,7 @@ def support(function: Callable) -> Support:
     return as_support
 
 
-@judged
+@validated
 def implicit(function: Callable, size: float) -> Support:
     """Convex body F(ρ) < 0 of a convex F, written in ``jax.numpy``.
 

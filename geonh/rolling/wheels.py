@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_float64, as_positive
 from geonh.engine import Precise
 
@@ -74,7 +74,7 @@ class PlanarBody(Precise):
     name: str = eqx.field(static=True)
 
 
-@judged
+@validated
 def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: str = "", inertia: float = 0.0) -> Wheel:
     """Knife edge that does not slide sideways; or a wheel without a rolling angle.
 
@@ -106,7 +106,7 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
     return Wheel(at, as_float64(angle, "angle", ()), None, np.float64(0.0), moment, True, names)
 
 
-@judged
+@validated
 def wheel(
     radius: float,
     inertia: float,
@@ -157,7 +157,7 @@ def wheel(
     return Wheel(held.at, held.angle, r, moment, held.steering, bool(grips), (*held.names, name))
 
 
-@judged
+@validated
 def planar_body(
     mass: float,
     inertia: float,
@@ -204,7 +204,7 @@ def planar_body(
     )
 
 
-@judged
+@validated
 def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str = "theta") -> PlanarBody:
     """Trailer: a body on a hinge behind another one.
 

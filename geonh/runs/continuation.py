@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.validators import shortly
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -67,13 +68,7 @@ def new_trajectory(
         "geonh_version": __version__,
     }
     return Trajectory(
-        Nodes(
-            k=np.zeros(1, dtype=np.int64),
-            g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
-            p_plus=np.asarray(state.p_plus)[None],
-            p_minus=np.asarray(state.p_minus)[None],
-            t=None if state.t is None else np.asarray(state.t)[None],
-        ),
+        Nodes.of_state(state),
         RunState(system, method, clock, state, None, events, crossings, new_trail(system, method)),
         dt=float(clock.dt),
         t0=float(clock.t0),
@@ -159,9 +154,9 @@ def bound(
         If something is missing or differs from the run, naming it.
     """
     if system is not None and not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {system!r}")
+        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     if method is not None and not isinstance(method, Integrator):
-        raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {method!r}")
+        raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {shortly(method)}")
     system, method = system or trajectory.system, method or trajectory.method
     if system is None or method is None:
         missing = "system=" if system is None else "method="
@@ -183,14 +178,20 @@ def bound(
         g=system.point(trajectory.state.g, on_group=False)
     )  # the distance from the group is the method's
     system = with_rank_near(system, clock.time(int(state.k)), state.g)
-    if isinstance(state.memory, files.Leaves):
-        node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
-        memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
-        state = state._replace(memory=memory, warm=warm)
-        if state.rows.shape != node.rows.shape:
-            raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
+    state = completed(state, system, method, clock)
     prepared = trajectory.with_run(system=system, method=method, clock=clock, state=state)
     return _changed(prepared, trajectory, changes) if changes else prepared
+
+
+def completed(state: State, system: System, method: Integrator, clock: Clock) -> State:
+    """State of a file in the structure that a method gives it; ValueError if it is of another one."""
+    if not isinstance(state.memory, files.Leaves):
+        return state
+    node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
+    memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
+    if state.rows.shape != node.rows.shape:
+        raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
+    return state._replace(memory=memory, warm=warm)
 
 
 def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, str]:

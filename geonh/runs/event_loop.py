@@ -23,10 +23,11 @@ from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result, forces_held
+from geonh.integrators.variable_steps import is_at
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.results.dense import controls_of_part, partial_step
-from geonh.results.events import Crossings, Event
+from geonh.results.events import Crossings, Event, SlipEnds
 from geonh.results.interpolation import curve
 from geonh.results.nodes import Node, node_row
 from geonh.results.parasitic import followed
@@ -90,7 +91,7 @@ class Watching:
         """Version of ``Stepping.pieces`` that ends early after a step with events: status 0 unless one is terminal."""
         for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
-                status = int(Result.EVENT) if self._record(after) else 0
+                status = int(self._record(after))
                 after = after._replace(armed=np.float64(0.0))
             yield after, status, saved
 
@@ -111,8 +112,10 @@ class Watching:
         node = self._ends(self.begin.state, self.begin.state)[0]
         return prepared(located, self._problem, Search(node, np.int64(0), *np.zeros(3)))
 
-    def _record(self, here: Watched) -> bool:
-        """Locate the events of the step that starts here; return True if one of them stops the run."""
+    def _record(self, here: Watched) -> Result:
+        """Locate the events of the step that starts here; return EVENT if one of them stops the run, and SLIP if a slip
+        turns around in the step without vanishing.
+        """
         row = np.empty((1, self.width))
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
@@ -121,7 +124,7 @@ class Watching:
             self._notices.unknown(i, f"at t = {float(t):g}")
         which = np.flatnonzero(after.suspects)
         if not len(which):
-            return False
+            return Result.SUCCESS
         assert self.crossings is not None
         nodes = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         directions = np.array([events[i].direction for i in which])
@@ -129,13 +132,26 @@ class Watching:
             self._locate, *nodes, which, np.stack([here.values, after.reached], axis=1)[which], directions
         )
         order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
+        if self._turns(here, after, zeros):
+            return Result.SLIP
         recorded = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
         crossings = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
         self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
-        return bool(recorded) and events[zeros.which[recorded[-1]]].stop
+        stops = bool(recorded) and events[zeros.which[recorded[-1]]].stop
+        return Result.EVENT if stops else Result.SUCCESS
+
+    def _turns(self, here: Watched, after: Watched, zeros: Zeros) -> bool:
+        """True if a slip turns around in a step without a zero, and no event stops the run before."""
+        events = self._problem.events
+        for i, event in enumerate(events):
+            if isinstance(event, SlipEnds) and here.values[i] > 0 > after.reached[i]:
+                clean = zeros.t[(zeros.which == i) & ~zeros.jumped]
+                stopping = [zeros.t[j] for j in np.flatnonzero(~zeros.jumped) if events[zeros.which[j]].stop]
+                return not len(clean) and not stopping
+        return False
 
     @staticmethod
     def _ends(here: State, after: State) -> tuple[Node, Node]:
@@ -148,7 +164,7 @@ class Watching:
     def shortened(self, watched: Watched, end: float) -> tuple[Watched, int]:
         """Last step of a run with steps of variable length, which leads to its end, and its status."""
         row = np.empty((1, self.width))
-        while abs(end - watched.state.t) > 4 * np.finfo(float).eps * abs(end):  # once; more where an event is there
+        while not is_at(watched.state.t, end):  # once; more where an event is there
             memory = watched.state.memory._replace(h=np.float64(end - watched.state.t))
             begin = watched._replace(state=watched.state._replace(memory=memory))
             watched, status, _ = list(self.pieces(begin, 1, 1, row))[-1]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64, require_float64
 from geonh.arguments.signatures import named
 from geonh.arguments.validators import as_count, as_flag
@@ -20,14 +21,14 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock, NodalControls
 from geonh.integrators.node import State, Warm
-from geonh.integrators.registry import chosen_method
+from geonh.integrators.registry import stepping_method
 from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import VariableSteps
+from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import as_span, as_start, known_sound
+from geonh.runs.start import as_span, as_start, as_traced_span, known_sound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -42,12 +43,13 @@ def integrate(
     *,
     xi0: Any,
     g0: Any = None,
-    dt: Any,
+    dt: Any = None,
     n_steps: int | None = None,
-    t_end: float | None = None,
+    t_end: Any = None,
     t0: Any = 0.0,
     controls: Any = None,
     save_every: int = 1,
+    tolerance: Any = None,
     observables: bool = False,
 ) -> TracedTrajectory:
     """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
@@ -73,17 +75,20 @@ def integrate(
     g0 : point of the group, optional
         Initial group element; the identity when left out.
     dt : float
-        Time step in seconds; negative runs backwards.
+        Time step in seconds; negative runs backwards. With a tolerance as for ``solve``.
     n_steps : int
-        Number of steps; static under ``jit``; left out where ``t_end`` is given.
+        Number of steps; static under ``jit``; left out where ``t_end`` is given. With a tolerance and ``t_end`` it is
+        the largest number: after the end the nodes repeat the last one.
     t_end : float, optional
-        Time of the last node, as for ``solve``, where dt and t0 are not traced.
+        Time of the last node, as for ``solve``, where dt and t0 are not traced; with a tolerance they may be.
     t0 : float
         Initial time in seconds; t_k = t0 + k·dt.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         u(t) in jax.numpy, or its values at the nodes.
     save_every : int
         Number of steps between saved nodes, at most ``n_steps``; static under ``jit``.
+    tolerance : float, optional
+        As for ``solve``.
     observables : bool
         Without effect, and accepted for one release: observables are computed when they are read.
 
@@ -101,6 +106,8 @@ def integrate(
         If JAX is in single precision: call it within ``with geonh.float64():``.
     ValueError, TypeError
         For invalid input, including an inconsistent start that is not traced.
+    MemoryError
+        If the nodes would take most of the machine's memory.
 
     Examples
     --------
@@ -113,21 +120,19 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = chosen_method(method, controls).method
-    if isinstance(method, VariableSteps) and t_end is not None:
-        raise ValueError(
-            "a traced run has a known number of steps: with steps of variable length pass n_steps, not t_end"
-        )
-    save_every, (dt, n_steps, *_) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
+    method = stepping_method(method, tolerance, controls).method
+    varies, save_every = isinstance(method, VariableSteps), as_count(save_every, "save_every")
+    dt, n_steps, _, end = (as_traced_span if varies else as_span)(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
         )
     as_flag(observables, "observables")
     with float64():
-        start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        start = as_start(system, method, xi0, g0, dt, t0, 1 if varies else n_steps, controls)
         system = known_sound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
+        clock = clock if end is None else clock._replace(end=jnp.asarray(end))
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))
         begin = jax.tree.map(jnp.asarray, (start.g, start.xi))
@@ -136,9 +141,15 @@ def integrate(
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
         n_nodes, sizes = n_steps // stride, (layouts.node.size + 1, layouts.inverses.size)
+        refuse_too_much(
+            f"{n_nodes} nodes", {"nodes": (n_nodes + 1) * sizes[0]}, "pass fewer steps, or raise save_every"
+        )
         run = Steps(_FirstNode(layouts), _StepOfVectors(layouts), parts, n_nodes, stride, *sizes, rows is not None)
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
+        if end is not None:
+            unfinished = (status[-1] == 0) & ~is_at(states.t[-1], clock.end)
+            status = status.at[-1].set(jnp.where(unfinished, np.int32(Result.UNFINISHED), status[-1]))
         return TracedTrajectory.of(
             problem, _times(clock, states.k), Node.of(states), status, None if rows is None else rows[states.k]
         )
@@ -185,7 +196,8 @@ class _StepOfVectors:
         state, kept_inverses = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept_inverses)), state.warm))
         system, method, clock, _ = _with_controls(problem, controls, state.k)
-        state = method.next_node(system, clock, state)
+        advance = method.next_node if clock.end is None else method.next_within
+        state = advance(system, clock, state)
         bare, new_inverses = _split_inverses(state)
         return self.layouts.node.flat(bare), self.layouts.inverses.flat(new_inverses), state.status
 
@@ -223,7 +235,7 @@ def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
     """Node 0 from (g, ξ), with a status for an inconsistent start."""
     system, clock, (g, xi) = problem.system, problem.clock, start
     state = problem.method.first_node(system, clock, g, xi)
-    sound = is_start(system, clock.time(0), g, xi, clock.dt)
+    sound = is_start(system, clock.time(0), g, xi, problem.method.first_length(clock, xi))
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 

@@ -17,14 +17,13 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.memory import refuse_too_much
-from geonh.arguments.precision import float64
 from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
-from geonh.results.nodes import node_row
+from geonh.results.nodes import Nodes
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
 from geonh.runs.event_loop import Watched, Watching
@@ -123,6 +122,11 @@ def advance(
         except BaseException as error:
             _attach_trajectory(error, run)
             raise
+    return thrown(result, throw)
+
+
+def thrown(result: Trajectory, throw: bool) -> Trajectory:
+    """Result of a run; IntegrationError if a step failed, and ``throw``."""
     if throw and result.status.failed:
         raise IntegrationError(f"{result.message}; the trajectory up to there is in the error's .trajectory", result)
     return result
@@ -183,8 +187,7 @@ class _RunInProgress:
             rows = [*rows[:-1], rows[-1][rows[-1][:, 0] <= self.state.k]]
             rows = rows if len(rows[-1]) else rows[:-1]
         if int(self.state.k) > rows[-1][-1, 0]:
-            with float64():
-                rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
+            rows = [*rows, Nodes.of_state(self.state).rows]
         state = self.state if self.before is None else self.before
         trajectory = extended(self.trajectory, rows, state, self.status, self.watched.trail)
         return trajectory.with_run(crossings=self.loop.crossings)

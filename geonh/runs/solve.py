@@ -14,29 +14,30 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import float64, is_traced
-from geonh.arguments.validators import as_count, as_flag, as_float64
+from geonh.arguments.precision import float64, refuse_traced
+from geonh.arguments.validators import as_constant, as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.clock import Clock
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import ROUNDING, as_one_axis, as_times, end_of
-from geonh.results.events import Crossings, Event, as_events
+from geonh.results.events import Crossings, Event
+from geonh.results.modes import Modes
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
-from geonh.runs.loop import IntegrationError, advance, check_progress
+from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
+from geonh.runs.switching import events_of, refuse_with_modes, resume_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
 
 @interrupted_at_once
 def solve(
-    system: System,
+    system: System | Modes,
     method: Integrator | str | None = None,
     *,
     xi0: Any,
@@ -50,6 +51,7 @@ def solve(
     save_every: int = 1,
     t_eval: Any = None,
     tolerance: float | None = None,
+    mode: str | None = None,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
@@ -58,8 +60,8 @@ def solve(
 
     Parameters
     ----------
-    system : System
-        System to integrate.
+    system : System or Modes
+        System to integrate; or one that is of several modes at a time.
     method : Integrator or str, optional
         One-step method, or its name in ``geonh methods``; when left out ``Gauss(2)``, or
         ``SymmetricProjection()`` where controls are values at the nodes.
@@ -86,7 +88,9 @@ def solve(
         Times at which the solution is wanted, in the order of the run, in place of its nodes: ``traj(t_eval)``. Where
         neither ``n_steps`` nor ``t_end`` is given, the run ends at the last of them.
     tolerance : float, optional
-        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(5)`` when left out.
+        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(8)`` when left out.
+    mode : str, optional
+        Mode in which a run of ``Modes`` begins.
     throw : bool
         Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
@@ -109,16 +113,23 @@ def solve(
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
     method, reason = stepping_method(method, tolerance, controls)
-    if is_traced(xi0, g0, dt, t0, t_end, controls, system):
-        raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
+    advice = "solve returns NumPy arrays; under jit, grad or vmap use geonh.integrate"
+    refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls, system=system)
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
-        t_end = _last_of(t_eval, t0)
+        t_end = last_of(t_eval, t0)
     varies = isinstance(method, VariableSteps)
-    span = as_variable_span(dt, n_steps, t_end, t0, xi0) if varies else as_span(dt, n_steps, t_end, t0)
+    span = as_variable_span(dt, n_steps, t_end, t0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
+    if isinstance(system, Modes):
+        refuse_with_modes(progress=progress, checkpoint=checkpoint, t_eval=t_eval)
+        first = system.systems[system.index(mode)]
+        start = as_start(first, method, xi0, g0, span.dt, t0, span.n_steps, controls)
+        return thrown(solve_modes(system, method, reason, mode, start, span, events, save_every), throw)
+    if mode is not None:
+        raise ValueError(f"mode= is for a system of Modes, and {system.name} has no modes")
     start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
     start = start._replace(clock=start.clock._replace(end=span.end))
     if t_eval is not None:
@@ -204,6 +215,11 @@ def resume(
         check_destination(checkpoint, "checkpoint")
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    if trajectory.nodes.mode is not None:
+        refuse_with_modes(progress=progress, checkpoint=checkpoint, allow_changes=allow_changes)
+        made = method_of(method) if isinstance(method, str) else method
+        n_steps, _ = _remaining_steps(trajectory, n_steps, t_end)
+        return thrown(resume_modes(trajectory, system, made, n_steps, controls, events), throw)
     before = trajectory
     n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
@@ -228,7 +244,7 @@ def resume(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _last_of(t_eval: Any, t0: Any) -> float:
+def last_of(t_eval: Any, t0: Any) -> float:
     """Last of the times, at which a run ends; ValueError if there is no step to it."""
     last = as_one_axis(t_eval, "t_eval")[-1]
     if last == as_float64(t0, "t0", ()):
@@ -249,27 +265,19 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     ValueError if others do not lead to ``t_end``.
     """
     dt, last = trajectory.dt, trajectory.t[-1]
-    varies = trajectory.nodes.t is not None
+    varies = trajectory.nodes.t is not None and trajectory.nodes.mode is None
     if trajectory.state is not None and not varies:
         last = trajectory.t0 + int(trajectory.state.k) * dt
-    if t_end is not None and n_steps is None and not np.sign(dt) * (as_float64(t_end, "t_end", ()) - last) > 0:
+    if t_end is not None and n_steps is None and not np.sign(dt) * (as_constant(t_end, "t_end") - last) > 0:
         raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
     if varies:
-        span = as_variable_span(dt, n_steps, t_end, last, ())
+        span = as_variable_span(dt, n_steps, t_end, last)
         return span.n_steps, span.end
     span = as_span(dt, n_steps, t_end, last)
     if span.dt != dt:
         nodes = " and ".join(f"{last + (span.n_steps - i) * dt:.12g}" for i in (1, 0))
         raise ValueError(f"t_end must be a node of the run, whose dt = {dt:g}: {nodes} are the nearest, got {t_end:g}")
     return span.n_steps, None
-
-
-def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
-    """Validate the events of a run at its start; their program is traced with the controls there."""
-    if events is None or (isinstance(events, tuple | list) and not events):
-        return ()
-    with float64():
-        return as_events(events, system, clock.control(0))
 
 
 def _check_options(throw: bool, progress: Any) -> None:

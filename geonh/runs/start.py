@@ -22,7 +22,7 @@ from geonh.mechanics.system import System
 from geonh.runs.controls import as_controls, inspect_forces
 
 FIRST = 0.01
-"""First step of variable length, relative to the run, and its largest change of a coordinate of the group."""
+"""First step of variable length, relative to the run."""
 MOST = 2**50
 """Number of steps of a run that ends at a time, if they differ in length."""
 
@@ -82,7 +82,7 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     return Span(np.float64(length / whole), whole, f"lowered from {step:g}, to end at t = {end:g}")
 
 
-def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Span:
+def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None.
 
     Raises
@@ -100,10 +100,27 @@ def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Sp
         return Span(dt, as_count(n_steps, "n_steps"))
     begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
     length = _length(begin, end, dt)
-    if dt is None:
-        fastest = np.max(np.abs(as_float64(xi0, "xi0")), initial=0.0)
-        dt = np.sign(length) * min(abs(length) * FIRST, FIRST / fastest if fastest > 0 else np.inf)
-    return Span(dt, MOST, end=end)
+    return Span(FIRST * length if dt is None else dt, MOST, end=end)
+
+
+def as_traced_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
+    """Return the span of a traced run with steps of variable length, at most ``n_steps``, of any traced times.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``as_span``; and without ``n_steps``.
+    """
+    if n_steps is None:
+        raise ValueError(
+            "n_steps is missing: a traced run has a known number of steps; where a tolerance chooses them pass the "
+            "largest number, and t_end"
+        )
+    if t_end is None or not is_traced(dt, t0, t_end):
+        known = as_variable_span(dt, n_steps if t_end is None else None, t_end, t0)
+        return known._replace(n_steps=as_count(n_steps, "n_steps"))
+    begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())
+    return Span(FIRST * (end - begin) if dt is None else dt, as_count(n_steps, "n_steps"), end=end)
 
 
 def _refuse_both(n_steps: Any, t_end: Any) -> None:
@@ -195,11 +212,13 @@ def known_sound(system: System, method: Integrator, start: InitialData) -> Syste
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        with float64():
+            first = start.clock._replace(dt=np.float64(method.first_length(start.clock, start.xi)))
+        facts = computed(_facts, Problem(system, None, first), (start.g, start.xi))
         known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
         if known is not system:
             system = known
-            facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+            facts = computed(_facts, Problem(system, None, first), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
     return system
 
@@ -208,7 +227,8 @@ def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State,
     """Node 0, and the diagnostics of the start (g, ξ)."""
     system, clock = problem.system, problem.clock
     inspect_forces(system, clock, *start)  # here, because it is traced once for many starts
-    return problem.method.first_node(system, clock, *start), _facts(problem, start)
+    first = clock._replace(dt=problem.method.first_length(clock, start[1]))
+    return problem.method.first_node(system, clock, *start), _facts(problem._replace(clock=first), start)
 
 
 def _facts(problem: Problem, start: tuple[Point, Array]) -> Facts:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import scipy
 
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_positive
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
@@ -145,8 +146,15 @@ class Catalogue(dict[str, Entry]):
     def __repr__(self) -> str:
         return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
 
+    @validated
     def name_of(self, system: System) -> str:
-        """Name of the entry that built a system, or ""."""
+        """Name of the entry that built a system, or "".
+
+        Raises
+        ------
+        TypeError
+            If ``system`` is no System.
+        """
         return next((entry.name for entry in self.values() if entry.describes(system)), "")
 
     def _repr_html_(self) -> str:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import is_traced
-from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_float64
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
@@ -56,7 +56,7 @@ def _spin_along_the_place(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return g[:3, 3] @ g[:3, :3] @ xi[:3]
 
 
-@judged
+@validated
 def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     """A thin uniform disc on the plane z = 0, its axle along the body's second axis.
 
@@ -80,7 +80,7 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     return rolling(disc(r, (0, 1, 0)), inertia, m, gravity=g, draw=draw, name="rolling-disc")
 
 
-@judged
+@validated
 def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g: float = 9.81) -> System:
     """Euler's disc: a heavy disc with a round rim, nearly flat.
 
@@ -105,7 +105,7 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     return rolling(disc(r, (0, 0, 1), thickness), inertia, m, gravity=g, draw=draw, name="eulers-disc")
 
 
-@judged
+@validated
 def rattleback(
     axes: Any = (0.2, 0.03, 0.02),
     h: float = 0.01,
@@ -145,13 +145,13 @@ def rattleback(
         fit.
     """
     positive(m=m, g=g)
-    inertia = np.diag(as_float64(moments, "moments", (3,)))
-    inertia[0, 1] = inertia[1, 0] = as_float64(D, "D", ())
+    inertia = np.diag(as_constant(moments, "moments", (3,)))
+    inertia[0, 1] = inertia[1, 0] = as_constant(D, "D")
     figure = ellipsoid(*as_float64(axes, "axes", (3,))).moved([0.0, 0.0, as_float64(h, "h", ())])
     return rolling(figure, inertia, m, gravity=g, draw=draw, name="rattleback")
 
 
-@judged
+@validated
 def routh_sphere(
     m: float = 1.0, r: float = 0.3, a: float = 0.05, I1: float = 0.03, I3: float = 0.036, g: float = 9.81
 ) -> System:
@@ -197,7 +197,7 @@ def routh_sphere(
     )
 
 
-@judged
+@validated
 def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float = 9.81) -> System:
     """A homogeneous ball in an upright cylinder.
 

@@ -24,6 +24,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, cylinder
 from geonh.geometry.distribution import Distribution
@@ -67,6 +68,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     return bodies
 
 
+@validated
 def spherical_robot(
     m: float = 2.0, r: float = 0.15, J: Any = (0.03, 0.032, 0.034), j: Any = (0.004, 0.004, 0.004)
 ) -> System:
@@ -91,6 +93,8 @@ def spherical_robot(
 
     Raises
     ------
+    TypeError
+        If a parameter is not a number.
     ValueError
         If a rotor's moment is not less than that of the ball with it.
     """

@@ -144,6 +144,12 @@ def test_starts_are_judged():
         bodies.start(system, velocities={"base": [0.0, 1.0, 0.0], "left": 0.0, "right": 0.0})
     with pytest.raises(ValueError, match="radius of wheel 'left' must be positive"):
         Wheel("left", -1.0)
+    with pytest.raises(TypeError, match="name of a wheel must be text"):
+        Wheel("left", 0.1, name=["w"])
+    with pytest.raises(TypeError, match="link of a blade must be text"):
+        Blade(3)
+    with pytest.raises(ValueError, match=r"velocities\['left'\] is a nested list of unequal lengths"):
+        bodies.start(system, velocities={"left": [[1.0], [1.0, 2.0]]})
 
 
 def test_a_number_of_a_link_and_of_a_contact_of_that_name_is_refused():

@@ -1,5 +1,7 @@
 """Trees of bodies: joints against independent equations, conservation, orders, gradients, and trees that are none."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import geonh as gn
 from geonh import bodies
-from geonh.bodies import Joint, Link, Mimic, composite
+from geonh.bodies import Joint, Link, Mimic, Shape, composite
 from geonh.groups import SO3, Product
 
 INERTIA = (0.1, 0.12, 0.02)
@@ -240,11 +242,41 @@ TURN = Joint("revolute", "q")
         (lambda: [Link("a", **ROD, joint=Joint("spherical", "q", stiffness=1.0))], "need a joint with one coordinate"),
         (lambda: [Link("a", **ROD, joint=Joint("revolute", "q", lower=1.0, upper=0.0))], "lower 1.0 exceeds upper 0.0"),
         (lambda: ["a"], "links must be a list of Link"),
+        (lambda: [Link("a", **ROD, shapes=Shape("ball", (0.1,)))], "shapes of link 'a' must be a tuple of Shape"),
+        (lambda: [Link("", **ROD)], "name of a link must not be empty"),
+        (lambda: [Link("a", **ROD, joint=Joint("revolute", 3))], "name of a joint must be text, got 3"),
+        (lambda: [Link("a", **ROD, joint=Joint("revolute", "q", motor="no"))], "motor of joint 'q' must be True or"),
+        (lambda: [Link("a", **ROD, joint=Joint("revolute", "q", mimic="p"))], "mimic of joint 'q' must be a Mimic"),
+        (lambda: [Link("a", **ROD, joint=Joint("revolute", "q", upper=np.nan))], "upper of joint 'q' must be a number"),
+        (lambda: [Link("a", **ROD, joint=Joint("revolute", "q", upper={1: 2, "a": 3}))], "upper of joint 'q' must hav"),
+        (lambda: Mimic(["p"]), "joint of a mimic must be text"),
+        (lambda: Mimic("p", "2"), "factor of a mimic of 'p' must be real numbers"),
+        (lambda: Mimic("p", 2.0, np.ones(3)), r"offset of a mimic of 'p' must have shape \(\)"),
+        (lambda: Shape("ball", (0.1,), colour="red"), "colour must be text such as '#0072B2'"),
+        (lambda: Shape("ball", (0.1,), colour=7), "colour must be text"),
+        (lambda: Shape("box", (0.1, 0.2, 0.0)), "size of a box must be positive"),
+        (lambda: jax.make_jaxpr(lambda m: Link("a", m) and 0.0)(1.0), "mass of link 'a' is traced"),
     ],
 )
 def test_what_is_no_tree_is_refused_by_name(links, words):
     with pytest.raises((ValueError, TypeError), match=words):
         bodies.tree(links())
+
+
+def test_names_of_parameters_are_judged():
+    for varied, words in (
+        (np.ones(3, bool), "varied must be a list of names"),
+        (["lower.mass", 3], "varied must be a list of names"),
+        ({"lower.mass": 2.0}, r"varied\['lower.mass'\] must be a function"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            double_pendulum(varied=varied)
+
+
+def test_numbers_of_a_mimic_may_be_of_any_kind():
+    other = Mimic("lower", Fraction(1, 2), np.array(0.25, ">f8"))
+    assert other == Mimic("lower", 0.5, 0.25)
+    assert hash(other) == hash(Mimic("lower", 0.5, 0.25))
 
 
 def test_inertias_of_no_body_are_told():

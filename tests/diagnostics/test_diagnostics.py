@@ -225,3 +225,17 @@ def test_bad_input_is_named():
     run = gn.solve(sleigh, gn.GNI(), dt=0.1, n_steps=1, **at)
     with pytest.raises(ValueError, match="one number"):
         poincare_section(run, lambda g, xi: xi)
+
+
+@pytest.mark.parametrize(("method", "margin"), [(None, 0.35), ("rkmk5", 0.15), ("gauss4", 0.15)])
+def test_errors_follow_the_tolerance(method, margin):
+    """That of order 8 more slowly: its estimate is of an order between 5 and 7 where steps are long."""
+    sleigh = gn.systems.chaplygin_sleigh()
+    found = convergence(sleigh, method, xi0=[0.8, -0.5, 0.0], span=10.0, tolerances=[1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
+    assert abs(found.order - 1) < margin
+    assert np.all(np.diff(found.dt) < 0)
+    assert "in the tolerance, expected 1" in str(found)
+    assert list(found.table.index) == [1e-4, 1e-5, 1e-6, 1e-7, 1e-8]
+    assert found.plot().axes[0].get_xlabel() == "tolerance"
+    with pytest.raises(ValueError, match="tolerances must be two or more decreasing"):
+        convergence(sleigh, method, xi0=[0.8, -0.5, 0.0], tolerances=[1e-8, 1e-6])

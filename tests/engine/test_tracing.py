@@ -76,3 +76,10 @@ def test_a_method_is_carried_to_other_processes(carried):
     there = carried(potential)
     assert there.__name__ == "potential_energy"
     np.testing.assert_array_equal(there(x), potential(x))
+
+
+def test_methods_that_are_traced_once_take_their_arguments_by_name():
+    system = gn.System(gn.groups.Translations(3), metric=METRIC, distribution=gn.Distribution([[0.0, 1.0, 2.0]]))
+    xi = np.array([0.1, 0.2, -0.1])
+    np.testing.assert_array_equal(system.momentum(x=xi, xi=xi), system.momentum(xi, xi))
+    np.testing.assert_array_equal(system.annihilator(x=xi), system.annihilator(xi))

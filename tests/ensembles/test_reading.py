@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
-from geonh.ensembles import Extrema, Histogram, Mean, Near, Quantiles, Sweep, solving
+from geonh.ensembles import Extrema, Histogram, Mean, Near, Quantiles, Sweep, solving, steps
 from geonh.ensembles.draws import uniforms
 from geonh.ensembles.statistics import statistic_from_data
 from geonh.groups import SO3, Translations
@@ -45,7 +45,7 @@ STARTS = {
 def small_pieces(monkeypatch):
     monkeypatch.setattr(solving, "FIRST", 16)
     monkeypatch.setattr(solving, "SECONDS", 0.0)
-    monkeypatch.setattr(solving, "PIECE", 3 * 8 * 7 * 16)
+    monkeypatch.setattr(steps, "PIECE", 3 * 8 * 7 * 16)
 
 
 def test_observables_are_those_of_the_nodes(monkeypatch):

@@ -64,6 +64,18 @@ def test_observables_and_mending(small, tmp_path):
     np.testing.assert_array_equal(data.energy, whole.energy)
 
 
+def test_a_damaged_file_is_written_anew(tmp_path):
+    path = tmp_path / "a.zarr"
+    whole = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=30, observables=["energy"]).energy.values
+    file = path / "energy" / "c" / "0"
+    content = file.read_bytes()
+    for damaged in (b"x", content[:-3], content[:50] + bytes([content[50] ^ 1]) + content[51:]):
+        file.write_bytes(damaged)
+        with pytest.warns(StoreWarning, match="shard 0 is computed again"):
+            data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=30, observables=["energy"])
+        np.testing.assert_array_equal(data.energy, whole)
+
+
 def through(t, g, xi, lam):
     return g[0] - 0.2
 
@@ -199,3 +211,26 @@ def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, 
             traced = gn.integrate(system, g0=g0[0], **{k: v for k, v in options.items() if k != "events"})
         assert (traced.k[-1], traced.t[-1]) == (run.k[-1], run.t[-1])
         np.testing.assert_array_equal(traced.g[-1], run.g[-1])
+
+
+@pytest.mark.parametrize("method", [None, "gauss4"])
+@pytest.mark.parametrize("save_every", [1, 3])
+def test_steps_that_a_tolerance_chooses_are_streamed_and_extended(method, save_every, tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "SHARD", 8 * 11 * 9)  # nine nodes
+    event = gn.Event(lambda t, g, xi, lam: xi[1] - 0.05, name="reversal")
+    sleigh = gn.systems.chaplygin_sleigh()
+    given = {"xi0": [0.8, -0.5, 0.0], "tolerance": 1e-8, "save_every": save_every, "events": event}
+
+    def streamed(t_end):
+        return gn.stream(sleigh, method, **given, t_end=t_end, store=tmp_path / "run")
+
+    first, run = streamed(9.0), gn.solve(sleigh, method, **given, t_end=9.0)
+    for dataset in (first, streamed(9.0)):
+        np.testing.assert_array_equal(dataset["time"], run.t)
+        np.testing.assert_array_equal(dataset["g"], run.g_vector)
+        np.testing.assert_array_equal(dataset["reversal:t"], run.events["reversal"].t)
+    longer, more = streamed(12.0), gn.resume(run, t_end=12.0)  # ε of reversible steps stays as it was
+    np.testing.assert_array_equal(longer["time"], more.t)
+    np.testing.assert_array_equal(longer["g"], more.g_vector)
+    with pytest.raises(StoreError, match=r"is of a longer run than to 9"):
+        streamed(9.0)

@@ -141,6 +141,67 @@ def test_controls_are_inputs_that_are_held(tmp_path):
     assert [observed["omega"], observed["vx"]] == run.xi[-1, :2].tolist()
 
 
+def changes(system, one, other):
+    """Change from one observation to another, (η, δξ)."""
+    group = system.group
+    n = group.dim
+    size = sum(int(np.prod(shape)) for shape in group.point_shapes)
+    a, b = (np.array(list(o.values())) for o in (one, other))
+    with gn.float64():
+        g, h = (group.from_vector(o[1 : 1 + size]) for o in (a, b))
+        eta = group.log(group.compose(group.inverse(g), h))
+    return np.concatenate([eta, (b - a)[1 + size : 1 + size + n]])
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("chaplygin-sleigh", "gauss4"),
+        pytest.param("chaplygin-sphere", "gauss4", marks=pytest.mark.slow),
+        pytest.param("snakeboard", "projected", marks=pytest.mark.slow),
+        pytest.param("rolling-ball", "rkmk4", marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives_of_a_step_are_those_of_differences(name, method, tmp_path):
+    entry = catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    xi0 = np.asarray(start.xi0)
+    built = gn.build(
+        system, method, tmp_path / "robot", derivatives=True, xi0=xi0, g0=start.g0, dt=entry.dt, controls=entry.controls
+    )
+    assert "robot_linearise(" in (built.folder / "robot.h").read_text()
+    linked, defaults, n = Linked(built), built.model.defaults, system.group.dim
+    matrices = np.zeros((2 * n) * (2 * n + len(defaults["parameters"])))
+    state = linked.started()
+    assert linked.linearise(defaults["parameters"], defaults["inputs"], state, matrices) == 0
+    A, P = matrices[: 4 * n * n].reshape(2 * n, 2 * n), matrices[4 * n * n :].reshape(2 * n, -1)
+
+    def stepped(**given):
+        state, parameters = linked.started(**given), given.get("parameters", defaults["parameters"])
+        assert linked.advance(parameters, defaults["inputs"], state, 1) == 0
+        return linked.observed(state, parameters=parameters)
+
+    def difference(one, other, h=1e-6):
+        return changes(system, stepped(**one), stepped(**other)) / (2 * h)
+
+    rng, h = np.random.default_rng(2), 1e-6
+    g0 = system.group.identity() if start.g0 is None else start.g0
+    eta, along = rng.normal(size=n), system.project(g0, xi0 + rng.normal(size=n)) - xi0
+    ends, velocities = [], []
+    with gn.float64():
+        for sign in (-h, h):
+            g = jax.tree.map(np.asarray, system.group.compose(g0, system.group.exp(sign * eta)))
+            velocities.append(np.asarray(system.project(g, xi0 + sign * along)))
+            point = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(g)])
+            ends.append({"point": point, "velocity": velocities[-1]})
+    moved = np.concatenate([eta, (velocities[1] - velocities[0]) / (2 * h)])
+    np.testing.assert_allclose(A @ moved, difference(*ends), rtol=0, atol=3e-8)
+    for k, value in enumerate(np.eye(len(defaults["parameters"]))):
+        ends = [{"parameters": defaults["parameters"] + sign * value} for sign in (-h, h)]
+        np.testing.assert_allclose(P[:, k], difference(*ends), rtol=0, atol=3e-8)
+
+
 @pytest.mark.parametrize(
     ("triple", "cpu", "machine"),
     [("aarch64-unknown-linux-gnu", "", 183), ("thumbv7em-none-eabihf", "cortex-m7", 40), ("riscv64", "", 243)],
@@ -162,6 +223,8 @@ def test_wrong_arguments_are_refused(tmp_path):
         gn.build(system, path=tmp_path / "my-robot")
     with pytest.raises(ValueError, match="target must be one of"):
         gn.build(system, path=tmp_path / "robot", target="fortran")
+    with pytest.raises(ValueError, match="derivatives goes with target='c'"):
+        gn.build(system, path=tmp_path / "robot", target="wasm", derivatives=True)
     with pytest.raises(ValueError, match="steps of variable length are not exported"):
         gn.build(system, gn.Adaptive(gn.RKMK(5), 1e-6), tmp_path / "robot")
     unknown = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=lambda x: jnp.fft.fft(x)[0].real)

@@ -49,3 +49,24 @@ def test_second_derivatives_of_the_distance_vanish_along_the_group(name):
     place = jnp.asarray(group.to_vector(g))
     np.testing.assert_allclose(jax.grad(distance)(place), 0.0, atol=1e-14)
     np.testing.assert_allclose(jax.hessian(distance)(place) @ along, 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
+def test_methods_take_their_arguments_by_the_names_of_the_base_class(name):
+    group = (CLOSED_FORMS | COMPOSED)[name]
+    xi = np.linspace(0.1, 0.3, group.dim)
+    g = group.exp(xi=xi)
+    for method, arguments in {
+        "Ad": {"g": g},
+        "Ad_star": {"g": g, "p": xi},
+        "ad": {"xi": xi},
+        "ad_star": {"xi": xi, "p": xi},
+        "dexp": {"xi": xi},
+        "dexp_inv": {"xi": xi},
+        "left_tangent": {"g": g, "xi": xi},
+        "log": {"g": g},
+        "inverse": {"g": g},
+        "compose": {"g": g, "h": g},
+    }.items():
+        called = getattr(group, method)
+        jax.tree.map(np.testing.assert_array_equal, called(**arguments), called(*arguments.values()))

@@ -83,7 +83,7 @@ def test_no_geomstats_counterpart():
 @pytest.mark.parametrize(("basis", "error", "message"), [
     (SL2[:2], ValueError, "not closed under the bracket"),
     (np.concatenate([SL2, SL2[:1]]), ValueError, "linearly dependent"),
-    (SL2[0], ValueError, r"must have shape \[n, N, N\], got \[2, 2\]"),
+    (SL2[0], ValueError, r"of shape \[n, N, N\], got \[2, 2\]"),
     (1j * SL2, TypeError, "complex; write x"),
     ("SL(2)", TypeError, "geomstats matrix Lie group or a basis"),
 ])  # fmt: skip

@@ -10,15 +10,20 @@ from geonh.integrators.runge_kutta import TABLEAUX
 from geonh.integrators.tableaux import (
     BUTCHER6,
     DORMAND_PRINCE,
+    DORMAND_PRINCE_8,
+    EMBEDDED,
     EULER,
     GAUSS,
     RK4,
+    estimated,
     explicit_step,
     interpolation,
+    stages,
     weighted,
 )
 
 EXPLICIT = {"Euler": (EULER, 1), "RK4": (RK4, 4), "Dormand–Prince": (DORMAND_PRINCE, 5), "Butcher": (BUTCHER6, 6)}
+EXPLICIT["Dormand–Prince 8"] = (DORMAND_PRINCE_8, 8)
 
 
 @pytest.mark.parametrize("name", EXPLICIT)
@@ -27,8 +32,8 @@ def test_explicit_methods_are_of_their_order(name):
     tableau, order = EXPLICIT[name]
     a, b = tableau
     assert np.allclose(np.triu(a), 0)
-    assert np.isclose(b.sum(), 1, rtol=1e-15)
-    errors, counts = [], np.array([8, 16, 32]) if order > 4 else np.array([32, 64, 128])
+    assert np.isclose(b.sum(), 1, rtol=1e-14)
+    errors, counts = [], np.array({5: [8, 16, 32], 6: [8, 16, 32], 8: [3, 4, 6, 8]}.get(order, [32, 64, 128]))
     step = jax.jit(lambda k, h, y: explicit_step(lambda c, y: (k + c) * h * (1 + y**2), tableau, h, y))
     for n in counts:
         h, y = 1 / n, jnp.zeros(1)
@@ -36,7 +41,23 @@ def test_explicit_methods_are_of_their_order(name):
             y = step(k, h, y)
         errors.append(abs(y[0] - np.tan(0.5)))
     assert abs(-np.polyfit(np.log(counts), np.log(errors), 1)[0] - order) < 0.3
-    assert all(TABLEAUX[p] is t for p, t in ((4, RK4), (6, BUTCHER6)))
+    assert all(TABLEAUX[p] is t for p, t in ((4, RK4), (6, BUTCHER6), (8, DORMAND_PRINCE_8)))
+
+
+@pytest.mark.parametrize("order", EMBEDDED)
+def test_error_estimates_are_of_their_order_and_loops_have_the_same_slopes(order):
+    embedded, sizes = EMBEDDED[order], np.array([0.2, 0.1, 0.05])
+    rate, start = (lambda t, y: jnp.stack([y[1] * jnp.cos(t), -jnp.sin(y[0])])), jnp.array([0.7, 0.3])
+
+    def estimate(h, loop):
+        slopes = stages(lambda c, change: rate(c * h, start + change), embedded.a, 2, h, loop=loop)
+        return estimated(embedded, slopes, 2, h)
+
+    errors = [np.asarray(estimate(h, False)) for h in sizes]
+    slope = np.polyfit(np.log(sizes), np.log(np.abs(errors).max(axis=1)), 1)[0]
+    assert abs(slope - embedded.order - 1) < 0.3
+    np.testing.assert_allclose(estimate(0.2, True), errors[0], rtol=0, atol=1e-16)
+    np.testing.assert_array_equal(estimated(embedded, [jnp.zeros(2)] * len(embedded.a), 2, jnp.asarray(0.1)), 0.0)
 
 
 @pytest.mark.parametrize("stages", GAUSS)

@@ -151,6 +151,10 @@ class Rows(NamedTuple):
     mu: np.ndarray
     b: np.ndarray
 
+    @property
+    def is_nonlinear(self):
+        return False
+
     def annihilator(self, x):
         return jnp.asarray(self.mu[x])
 

@@ -3,6 +3,7 @@
 import collections
 import decimal
 import inspect
+import itertools
 
 import jax
 import numpy as np
@@ -13,9 +14,25 @@ import xarray as xr
 
 import geonh as gn
 from geonh import control, drawing, groups, integrators, rolling, systems
+from geonh.arguments.validators import as_float64
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 
 XI = np.array([0.3, 1.0, -0.2])
+
+
+DRIVEN = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+
+
+class Unlisted:
+    """A list in name only."""
+
+    def __len__(self):
+        raise RuntimeError("it has no length")
+
+    def __getitem__(self, i):
+        raise RuntimeError("it has no entries")
+
+
 SAME = {
     "pandas": pd.Series(XI),
     "xarray": xr.DataArray(XI),
@@ -105,6 +122,34 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: systems.suslov().coanchor(1.0, ()), "function of System.coanchor must be a function"),
         (lambda: systems.suslov().action.target(1.0), "must be a pair"),
         (lambda: drawing.shifted(1.0) @ np.eye(3), "a Pose is composed with another Pose"),
+        (lambda: systems.catalogue.name_of(np), "system must be a geonh System"),
+        (lambda: systems.suslov().at(np.eye(3), "noon"), "t must be real numbers, got text"),
+        (lambda: integrators.DiscreteConstraint(0.5, symmetric=3), "symmetric must be True or False"),
+        (lambda: gn.solve(systems.suslov(), 3.0, xi0=XI), "method must be an integrator"),
+        (lambda: groups.MatrixGroup(-1.0), r"space must be a geomstats matrix Lie group or a basis .* got \[\]"),
+        (
+            lambda: gn.solve_ensemble(
+                systems.suslov(),
+                xi0=[[0.3, 0.1, 0.0]],
+                dt=0.1,
+                n_steps=1,
+                statistics=itertools.repeat(gn.ensembles.Mean("xi")),
+            ),
+            "statistics must be",
+        ),
+        (lambda: gn.bodies.tree(memoryview(np.ones((2, 2)))), "links must be a list"),
+        (lambda: gn.bodies.tree([], contacts=range(10**13)), "contacts must be a list"),
+        (lambda: gn.bodies.tree(Unlisted()), "links must be a list"),
+        (
+            lambda: gn.mechanics.accelerations(DRIVEN, 0.0, [0.0], [0.0], [[1.0], [1.0, 2.0]]),
+            "u is a nested list of unequal lengths",
+        ),
+        (lambda: SE2().dexp({1: 2.0, "a": 3.0}), "xi of SE2.dexp|xi must have keys of one type"),
+        (
+            lambda: gn.solve(systems.suslov(), tolerance=1e-5, t_end=1.0, xi0=[0.0, 1e308, 0.0]),
+            "not finite at g0 and xi0",
+        ),
+        (lambda: as_float64(np.broadcast_to(1.0, 10**10), "dt", ()), r"dt must have shape \(\)"),
     ],
 )
 def test_what_is_no_argument_is_named(call, words):
@@ -124,9 +169,48 @@ def test_numbers_of_other_kinds_are_numbers():
 def test_a_list_that_contains_itself_is_named():
     endless: list = []
     endless.append(endless)
-    for call in (SO3().cay, systems.heavy_top, lambda x: gn.solve(systems.suslov(), xi0=x, dt=0.1, n_steps=1)):
-        with pytest.raises(ValueError, match="contains itself"):
+    sleigh = systems.suslov()
+    driven = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    for words, call in {
+        "an argument": SO3().cay,
+        "J": systems.heavy_top,
+        "xi0": lambda x: gn.solve(sleigh, xi0=x, dt=0.1, n_steps=1),
+        "x": lambda x: gn.rolling.wheel(0.1, 0.1, x=x),
+        "space": lambda x: gn.System(x, metric=[1.0]),
+        "controls returned a list that": lambda x: gn.solve(driven, xi0=[0.0], dt=0.1, n_steps=1, controls=lambda t: x),
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{words} contains itself"):
             call(endless)
+    with pytest.raises(ValueError, match=r"^J must have keys of one type"):
+        systems.heavy_top({1: 2.0, "a": 3.0})
+
+
+def test_what_must_be_known_is_not_traced():
+    rotor = systems.suslov()
+    driven = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    run = gn.solve(rotor, xi0=[0.1, 0.2, 0.0], dt=0.1, n_steps=3)
+    for words, call in {
+        "tolerance is traced": lambda x: gn.Adaptive(gn.RKMK(5), x),
+        "radius of disc must not be traced": lambda x: gn.rolling.disc(x),
+        "gains of 'group' is traced": integrators.Feedback,
+        "baumgarte is traced": lambda x: integrators.RungeKutta(baumgarte=x),
+        "I1 of routh_sphere must not be traced": lambda x: systems.routh_sphere(I1=x),
+        "g of linearise must not be traced": lambda x: gn.analysis.linearise(rotor, x * np.eye(3), [0.1, 0.2, 0.0]),
+        "end of optimal_control must not be traced": lambda x: control.optimal_control(
+            driven, end=[x], n_controls=1, span=1.0, n_steps=2
+        ),
+        "g of SO3.to_geomstats must not be traced": lambda x: SO3().to_geomstats(x * np.eye(3)),
+        "t of drift must not be traced": lambda x: gn.diagnostics.drift(x + np.arange(40.0), np.arange(40.0)),
+        "times is traced": run,
+        "t_end must not be traced: solve returns": lambda x: gn.solve(
+            systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=0.1, t_end=x
+        ),
+        "dt must not be traced: NumPy": lambda x: gn.solve_ensemble(
+            systems.suslov(), xi0=[0.1, 0.2, 0.0], dt=x, n_steps=1
+        ),
+    }.items():
+        with gn.float64(), pytest.raises(TypeError, match=f"^{words}"):
+            jax.make_jaxpr(call)(0.1)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
@@ -173,3 +257,8 @@ def test_times_of_a_compiled_run_have_the_bits_of_solve():
         for t0, dt in np.random.default_rng(0).uniform(0.005, 0.05, (10, 2)):
             run = gn.solve(system, "midpoint", xi0=xi0, t0=t0, dt=dt, n_steps=60, save_every=1)
             np.testing.assert_array_equal(times(t0, dt), run.t)
+
+
+def test_nodes_of_integrate_that_take_all_memory_are_refused():
+    with gn.float64(), pytest.raises(MemoryError, match=r"\d+ nodes take .* GiB .*: pass fewer steps"):
+        gn.integrate(systems.suslov(), "rkmk4", xi0=[0.3, 0.1, 0.0], dt=0.1, n_steps=10**11)

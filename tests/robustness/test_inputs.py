@@ -366,7 +366,7 @@ OPTIONS = {
     ),
     "single at": (lambda: FREE.check(at=np.zeros(3, np.float32)), TypeError, "at .*is float32"),
     "constraint": (lambda: DLA(constraint=None), TypeError, "constraint must be numeric"),
-    "gains": (lambda: Feedback({"energy": "a"}), TypeError, "the gain of 'energy' must be real numbers"),
+    "gains": (lambda: Feedback({"energy": "a"}), TypeError, "gains of 'energy' must be real numbers"),
     "solver": (lambda: Feedback(1.0, 3), TypeError, "solver must be one of"),
     "baumgarte": (lambda: RungeKutta("rk4", "none", "a"), TypeError, "baumgarte must be real numbers"),
     "dimension": (lambda: Translations(1.5), ValueError, "dim must be a positive integer"),

@@ -86,9 +86,9 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _secret(place: Path) -> bytes:
-    """Key of a folder, made if there is no valid one.
+    """Key of a folder, created if there is no valid one.
 
-    If two processes make one at once the last one stays; what the first wrote with its own is compiled again.
+    Of two keys created at the same time the last one stays; programs written with the other are compiled again.
     """
     path = place / _KEY
     with contextlib.suppress(OSError):

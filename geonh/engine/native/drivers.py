@@ -6,6 +6,7 @@ A call of native code takes at most some 20 ms, so that interrupts are handled a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -75,14 +76,17 @@ def table(arrays: list[np.ndarray]) -> Any:
     return (_POINTER * max(len(arrays), 1))(*(x.ctypes.data for x in arrays))
 
 
-def trace(function: Callable, *arguments: Arguments) -> tuple[Any, Any]:
-    """Jaxpr of a function of pytrees on flat arrays, without dead code, and the types of its result."""
+def trace(function: Callable, *arguments: Arguments, forward: bool = True) -> tuple[Any, Any]:
+    """Jaxpr of a function of pytrees on flat arrays, without dead code, and the types of its result.
+
+    Unless ``forward``, the function differentiates what it calls.
+    """
 
     def flat(*leaves: Any) -> Any:
         left = iter(leaves)
         return function(*(a.tree([next(left) for _ in a.types]) for a in arguments))
 
-    with float64(), forward_only():
+    with float64(), forward_only() if forward else contextlib.nullcontext():
         closed, shape = jax.make_jaxpr(flat, return_shape=True)(*(t for a in arguments for t in a.types))
     jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=jaxpr), shape

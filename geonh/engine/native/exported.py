@@ -53,11 +53,14 @@ class Export(NamedTuple):
     is_loop : bool
         True for a loop of the step, which takes the number of steps as a further argument, overwrites the last vector
         by the last good state, and returns the status of the step after it, or 0.
+    is_differentiated : bool
+        True if it differentiates, so that its trace has derivative rules.
     """
 
     function: Callable
     arguments: tuple[Any, ...]
     is_loop: bool = False
+    is_differentiated: bool = False
 
 
 class ObjectCode(NamedTuple):
@@ -100,7 +103,8 @@ def exported(functions: dict[str, Export], arrays: Any, combine: Callable, targe
     fused = machine.fuses(target.triple, target.cpu, target.features)
     for name, export in functions.items():
         given = [Arguments(x) for x in export.arguments]
-        closed, shape = trace(_of_arrays(export.function, combine), known, *given)
+        once = not export.is_differentiated
+        closed, shape = trace(_of_arrays(export.function, combine), known, *given, forward=once)
         types = [x.types for x in given]
         results[name] = shape[0]
         em = (_loop if export.is_loop else _function)(name, closed, constants, types, fma=fused)

@@ -83,7 +83,7 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
         about = texts[f"{name}/zarr.json"]
         wrong = misfit(about, ARRAY) or _layout_fault(about)
         if not wrong and together[name] != about:
-            wrong = "the group tells another thing of it"
+            wrong = "the metadata of the group differ"
         if wrong:
             raise ValueError(f"{name}: {wrong}")
         per, total = about["chunk_grid"]["configuration"]["chunk_shape"][0], about["shape"][0]

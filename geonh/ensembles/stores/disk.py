@@ -62,6 +62,13 @@ def remove_leftovers(path: Path) -> None:
         left.unlink(missing_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

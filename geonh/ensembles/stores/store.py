@@ -27,6 +27,7 @@ from geonh.ensembles.stores.disk import (
     digest_of_text,
     flushed,
     new_folder,
+    remove,
     remove_leftovers,
     sealed,
     unsealed,
@@ -282,7 +283,7 @@ class Store:
         if record["shard"] != shard:
             return f"its record is that of shard {record['shard']}"
         if record.get("of", self.identity) != self.identity:
-            return "it is a shard of another store, of another configuration: geonh merge would have told"
+            return "it is a shard of another store, of another configuration, which geonh merge would have refused"
         for name, (size, digest) in record["files"].items():
             path = self.path / name
             there = path.stat().st_size if path.exists() else 0
@@ -294,10 +295,7 @@ class Store:
 
     def mark_missing(self, shard: int) -> None:
         """Mark a shard as missing."""
-        record = self._record(shard)
-        if record.is_dir():
-            shutil.rmtree(record)
-        record.unlink(missing_ok=True)
+        remove(self._record(shard))
 
     @contextlib.contextmanager
     def claim(self, shard: int) -> Iterator[bool]:
@@ -328,6 +326,7 @@ class Store:
                 per = (array_on_disk.shards or array_on_disk.chunks)[0]
                 path = self._chunk_file(name, shard)
                 remove_leftovers(self._within(path))
+                remove(self.path / path)  # a damaged file, which Zarr would read to change a part of it
                 array_on_disk[shard * per : shard * per + len(array)] = array
                 files[path] = flushed(self.path / path)
             write_atomically(

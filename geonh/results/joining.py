@@ -1,0 +1,86 @@
+"""Trajectories joined to one: the pieces of a run whose systems were changed by hand."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from geonh.arguments.validators import shortly
+from geonh.results.modes import Switches, padded
+from geonh.results.nodes import Nodes
+from geonh.results.record import RunState
+from geonh.results.same_system import refuse_another_space
+from geonh.results.trajectory import Trajectory
+
+CLOSE = 1e-9
+"""Largest distance of the times of an end and a beginning, relative to 1 and their size."""
+
+
+def join(*pieces: Trajectory) -> Trajectory:
+    """Join trajectories of systems on one group, each of which begins where the one before it ends.
+
+    The result is read, plotted, viewed and saved as one run with a mode for each system; velocities may jump between
+    pieces. It is not resumed, as each piece has a step of its own. A piece that an event stopped ends at the event.
+
+    Parameters
+    ----------
+    *pieces : Trajectory
+        Two or more, in the order of time.
+
+    Returns
+    -------
+    Trajectory
+        Nodes of all pieces, those at both sides of a joint among them; ``mode`` has the names of the systems, made
+        different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer of them.
+
+    Raises
+    ------
+    TypeError
+        If they are not trajectories.
+    ValueError
+        If there are fewer than two, on different groups, or one does not begin where the one before it ends.
+    """
+    wrong = [piece for piece in pieces if not isinstance(piece, Trajectory)]
+    if wrong or len(pieces) < 2:
+        what = shortly(wrong[0]) if wrong else f"{len(pieces)}"
+        raise (TypeError if wrong else ValueError)(f"join takes two trajectories or more, got {what}")
+    for before, after in itertools.pairwise(pieces):
+        refuse_another_space(before, after.bound_system)
+        if not np.sign(before.dt) == np.sign(after.dt):
+            raise ValueError("joined trajectories lead in the same direction of time")
+        end, begin = _end(before), after.t[0]
+        if abs(end - begin) > CLOSE * (1 + abs(end)):
+            raise ValueError(f"a piece ends at t = {end:.9g}, and the next one begins at t = {begin:.9g}")
+    first = pieces[0]
+    counts = [len(piece) for piece in pieces]
+    edges = np.cumsum([0, *counts])
+    steps = np.cumsum([0, *(int(piece.k[-1]) for piece in pieces[:-1])])
+    g_vector, p_plus, p_minus, t = (
+        np.concatenate([getattr(piece, key) for piece in pieces]) for key in ("g_vector", "p_plus", "p_minus", "t")
+    )
+    k = np.concatenate([piece.k + step for piece, step in zip(pieces, steps, strict=True)])
+    nodes = Nodes(k, g_vector, p_plus, p_minus, t, np.repeat(np.arange(len(pieces)), counts))
+    places = [np.arange(begin, end) for begin, end in itertools.pairwise(edges)]
+    loaded = padded([piece.observables for piece in pieces], places, len(nodes.k))
+    names = _different([piece.attributes["system"] for piece in pieces])
+    joints, which = edges[1:-1], np.arange(len(pieces) - 1)
+    xi = loaded["xi"]
+    at = nodes.taken(joints)
+    switches = Switches(tuple(names), at.k, at.t, which, which + 1, at.g_vector, xi[joints - 1], xi[joints])
+    attributes = {**first.attributes, "modes": names, "state_mode": len(pieces) - 1}
+    run = RunState(system=first.system, method=first.method, switches=switches)
+    return replace(first, nodes=nodes, run=run, status=pieces[-1].status, attributes=attributes, loaded=loaded)
+
+
+def _end(piece: Trajectory) -> float:
+    """Time at which a piece ends: of the event that stopped it, or of its last node."""
+    crossings = piece.crossings
+    stopped = piece.status.name == "EVENT" and crossings is not None
+    return float(crossings.t[-1]) if stopped and crossings is not None else float(piece.t[-1])
+
+
+def _different(names: list[str]) -> list[str]:
+    """Names, with a number after those that occur twice."""
+    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

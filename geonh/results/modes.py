@@ -1,0 +1,221 @@
+r"""Modes: a system that is one of several at a time, on one group, and the transitions between them.
+
+In each mode the motion is that of a ``System``: with a contact that rolls, slides, or is open. A transition leaves a
+mode where its guard, an ``Event``, crosses zero; a reset gives the velocity after it, as an impact does; and the motion
+goes on in the next mode. Integrators and systems know nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import entries, shortly
+from geonh.geometry.field import check_arguments, takes_parameters
+from geonh.mechanics.system import System
+from geonh.results.events import Event
+
+RESET = "t, g, xi"
+
+
+class Transition(eqx.Module):
+    """Transition out of a mode, where its guard crosses zero.
+
+    Parameters
+    ----------
+    source : str
+        Mode that it leaves.
+    guard : Event
+        Function of (t, g, ξ, λ) whose zero is the instant of the transition, in the guard's direction; a guard that is
+        past zero when the mode begins is an instant transition. ``stop`` is without effect.
+    target : str or callable
+        The next mode, or a function of (t, g, ξ⁺) that returns its name, called with NumPy arrays.
+    reset : callable, optional
+        ξ⁺, or (g⁺, ξ⁺), as a function of (t, g, ξ) or (t, g, ξ, parameters), in ``jax.numpy``, parameters those of the
+        source; it must satisfy the constraints of the next mode. When left out, velocity and configuration are put on
+        these, the velocity by the projection in the kinetic metric: rows that begin to hold do so without restitution.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    """
+
+    source: str = eqx.field(static=True)
+    guard: Event
+    target: str | Callable
+    reset: Callable | None = None
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.source, str):
+            raise TypeError(f"source must be the name of a mode, got {shortly(self.source)}")
+        if not isinstance(self.guard, Event):
+            raise TypeError(f"guard must be an Event, got {shortly(self.guard)}")
+        if not isinstance(self.target, str):
+            check_arguments(self.target, RESET, "target")
+        if self.reset is not None:
+            takes_parameters(self.reset, RESET, "reset")
+
+    @property
+    def name(self) -> str:
+        """Name of the guard, or of source and target where it has none."""
+        if self.guard.name != "event":
+            return self.guard.name
+        return f"{self.source} to {self.target}" if isinstance(self.target, str) else f"{self.source} ends"
+
+
+@argument_type
+class Modes:
+    """System that is one of several at a time; ``solve`` takes it in place of a system, with ``mode=`` to begin in.
+
+    Parameters
+    ----------
+    modes : mapping of str to System
+        The modes by name, on one group.
+    transitions : iterable of Transition
+        In the order in which those at the same instant are taken: the first of them alone.
+    name : str
+        Name in tables and files.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the modes.
+    systems : tuple of System
+        The modes.
+    transitions : tuple of Transition
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the modes are not systems on one group, or a transition names no mode; if two guards of a mode have one name.
+
+    Examples
+    --------
+    >>> import geonh as gn, jax.numpy as jnp
+    >>> ball = gn.System(gn.groups.Translations(1), metric=[1.0], potential=lambda x: 9.81 * x[0], name="ball")
+    >>> floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1)
+    >>> bouncing = gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", lambda t, x, xi: -xi)])
+    >>> run = gn.solve(bouncing, mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=200)
+    """
+
+    def __init__(self, modes: Mapping[str, System], transitions: Iterable[Transition], *, name: str = "modes"):
+        if not isinstance(modes, Mapping) or not modes:
+            raise TypeError(f"modes must be a mapping of names to systems, got {shortly(modes)}")
+        wrong = [key for key, system in modes.items() if not (isinstance(key, str) and isinstance(system, System))]
+        if wrong:
+            raise TypeError(f"modes must map names to systems, got {shortly(modes[wrong[0]])} for {wrong[0]!r}")
+        given = [transitions] if isinstance(transitions, Transition) else entries(transitions)
+        if given is None or not all(isinstance(one, Transition) for one in given):
+            raise TypeError(f"transitions must be Transition(source, guard, target), got {shortly(transitions)}")
+        self.name, self.names, self.systems = name, tuple(modes), tuple(modes.values())
+        self.transitions = tuple(given)
+        first = self.systems[0]
+        for key, system in modes.items():
+            if str(system.group) != str(first.group) or system.group.point_names != first.group.point_names:
+                raise ValueError(f"the modes are on one group: {key!r} is on {system.group}, not on {first.group}")
+        for one in self.transitions:
+            for role, which in (("source", one.source), ("target", one.target)):
+                if isinstance(which, str):
+                    self.index(which, role)
+        for mode in self.names:
+            names = [one.name for one in self.transitions if one.source == mode]
+            if len(set(names)) < len(names):
+                raise ValueError(f"the guards of {mode!r} must have different names, got {names}: Event(..., name=...)")
+
+    def __repr__(self) -> str:
+        return f"Modes {self.name!r} on {self.systems[0].group}: {', '.join(self.names)}"
+
+    def index(self, name: Any, role: str = "mode") -> int:
+        """Index of a mode.
+
+        Raises
+        ------
+        ValueError
+            If there is none of this name.
+        """
+        if name not in self.names:
+            raise ValueError(f"{role} must be one of {', '.join(self.names)}, got {shortly(name)}")
+        return self.names.index(name)
+
+    def leaving(self, mode: int) -> tuple[Transition, ...]:
+        """Transitions that leave a mode, in their order."""
+        return tuple(one for one in self.transitions if one.source == self.names[mode])
+
+    def guards(self, mode: int) -> tuple[Event, ...]:
+        """Guards of a mode, as events that stop."""
+        return tuple(_stopping(one.guard, one.name) for one in self.leaving(mode))
+
+
+def _stopping(event: Event, name: str) -> Event:
+    """Event of that name that stops a run."""
+    leaves, structure = jax.tree.flatten(event)
+    copy = jax.tree.unflatten(structure, leaves)
+    object.__setattr__(copy, "stop", True)
+    object.__setattr__(copy, "name", name)
+    return copy
+
+
+class Switches(NamedTuple):
+    """Transitions of a run in the order of time, arrays of shape=[K, …].
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the modes.
+    k : ndarray of int, shape=[K]
+        Step in which the transition lies, between nodes k and k + 1.
+    t : ndarray, shape=[K]
+        Times, seconds.
+    source, target : ndarray of int, shape=[K]
+        Modes before and after, as indices in ``names``.
+    g_vector : ndarray, shape=[K, size]
+        Configurations, flattened.
+    xi_before, xi_after : ndarray, shape=[K, n]
+        Velocities before and after.
+    """
+
+    names: tuple[str, ...]
+    k: np.ndarray
+    t: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    g_vector: np.ndarray
+    xi_before: np.ndarray
+    xi_after: np.ndarray
+
+    @classmethod
+    def none(cls, names: Iterable[str], size: int, n: int) -> Switches:
+        """No transitions, of points with ``size`` entries and velocities of dimension n."""
+        counts = np.zeros(0, np.int64)
+        return cls(
+            tuple(names), counts, np.zeros(0), counts, counts, np.zeros((0, size)), np.zeros((0, n)), np.zeros((0, n))
+        )
+
+    def joined(self, after: Switches) -> Switches:
+        """Append later transitions between the same modes."""
+        return Switches(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
+
+    def before(self, k: int) -> Switches:
+        """The transitions in the steps before node k."""
+        return Switches(self.names, *(part[self.k < k] for part in self[1:]))
+
+
+def padded(parts: list[dict[str, np.ndarray]], places: list[np.ndarray], n: int) -> dict[str, np.ndarray]:
+    """Observables of n nodes from those of some of them, by name, at their places; nan where a mode has none."""
+    joined: dict[str, np.ndarray] = {}
+    for name in dict.fromkeys(name for part in parts for name in part):
+        shapes = [part[name].shape[1:] for part in parts if name in part]
+        shape = shapes[0] if len({len(s) for s in shapes}) > 1 else tuple(np.max(np.array(shapes), axis=0, initial=0))
+        whole = np.full((n, *map(int, shape)), np.nan)
+        for part, place in zip(parts, places, strict=True):
+            if name in part and len(part[name].shape[1:]) == len(shape):
+                where: Any = (place, *(slice(0, size) for size in part[name].shape[1:]))
+                whole[where] = part[name]
+        joined[name] = whole
+    return joined

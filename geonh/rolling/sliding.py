@@ -1,0 +1,209 @@
+r"""A body in contact that rolls, slides or is free: three systems, and what leads from one to another.
+
+With the velocity w = R(v + ω×ρ) − u of the body's point of contact relative to the surface, w = Jξ − u, and the contact
+force λ_n ν + λ_t,
+
+    roll    φ = 0, w_t = 0      as long as |λ_t| ≤ μ_s λ_n
+    slide   φ = 0               λ_t = −μ λ_n w_t/|w_t|, as long as λ_n > 0
+    free                        as long as φ > 0.
+
+At an impact Newton's law w_n⁺ = −e w_n⁻ holds, and Coulomb's for the impulses: the contact sticks, w_t⁺ = 0, if the
+tangential impulse for that is at most μ times the normal one, and else slips against that impulse. A rebound slower
+than ``RESTING`` is none: then the body stays in contact. Where the slip vanishes the body rolls if the force for that
+is within the friction cone; if not, it slides on. The direction d in which a slip begins is that of its own
+acceleration, found by iteration; with one coefficient of friction it is the one against λ_t.
+
+Source: M. Antali, G. Stépán, *Nonsmooth analysis of three-dimensional slipping and rolling in the presence of dry
+friction*, Nonlinear Dynamics 97 (2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine import computed
+from geonh.geometry.field import Moment
+from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.friction import Friction
+from geonh.mechanics.impacts import struck
+from geonh.mechanics.system import System
+from geonh.results.events import Event, SlipEnds
+from geonh.results.modes import Modes, Transition
+from geonh.rolling.forces import contact_velocity, normal_force, slip
+
+RESTING = 1e-6
+"""Speed of a rebound, m/s, below which there is none."""
+SLACK = 1e-13
+"""Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
+BEGINNING = 1e-10
+"""Speed, relative to 1 m/s and the velocity, with which a slip begins, so that it has a direction."""
+STEPS = 60
+"""Steps of the iteration for the direction in which a slip begins."""
+LITTLE = 1e-8
+"""Acceleration of a beginning slip, relative to that by the force of friction, at which its direction is that against
+the force for rolling."""
+
+
+def with_friction(systems: Callable[..., System], friction: Any, restitution: float, name: str) -> Modes:
+    """Modes of a body; ``systems`` makes a System with its contact rolling, sliding or none, of given parameters."""
+    both = friction if isinstance(friction, tuple | list) else (friction, friction)
+    static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
+    if not static >= kinetic >= 0:
+        raise ValueError(f"friction must be μ ≥ 0, or (μ_s, μ) with μ_s ≥ μ ≥ 0, got {shortly(friction)}")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
+    more = {"static friction": static, "friction": kinetic, "restitution": restitution}
+    roll = systems("roll", more)
+    slide = systems("slide", more, multiplier_forces=Friction(slip, "friction", normal=normal_force))
+    free = systems("free", more)
+    transitions = [
+        Transition("roll", Event(_lifts, direction=-1, name="lifts"), "free"),
+        Transition("roll", Event(_inside_cone, direction=-1, name="slips"), "slide", _Settled(roll, slide, False)),
+        Transition("slide", Event(_lifts, direction=-1, name="lifts"), "free"),
+        Transition("slide", SlipEnds(name="slip ends"), _Next(roll), _Settled(roll, slide)),
+        Transition("free", Event(_Gap(roll), direction=-1, name="lands"), _Next(roll), _Landed(free, roll, slide)),
+    ]
+    return Modes({"roll": roll, "slide": slide, "free": free}, transitions, name=name)
+
+
+# --- guards --------------------------------------------------------------------------------------------------
+def _lifts(t: Array, g: Array, xi: Array, lam: Array) -> Array:
+    return lam[0]
+
+
+def _inside_cone(t: Array, g: Array, xi: Array, lam: Array, parameters: Any) -> Array:
+    """Margin of the friction cone, N: μ_s λ_n − |λ_t|."""
+    return _margin(t, g, lam, parameters)
+
+
+def _margin(t: Array, g: Any, lam: Array, parameters: Any) -> Array:
+    tangential = jnp.sqrt(jnp.sum(lam[1:3] ** 2) + np.finfo(float).tiny)
+    return parameters["static friction"] * normal_force(t, g, lam, parameters) - tangential
+
+
+class _Gap(eqx.Module):
+    """Height of a body above its surface, φ, as a guard."""
+
+    roll: System
+
+    def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
+        return self.roll.holonomic_residual(self.roll.at(g, t))[0] + SLACK
+
+
+# --- resets --------------------------------------------------------------------------------------------------
+class _Settled(eqx.Module):
+    """Velocity after a slip has ended: rolling, if it ``may_roll`` and the friction cone admits that, or a slip that
+    begins.
+    """
+
+    roll: System
+    slide: System
+    may_roll: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, t: Array, g: Array, xi: Array) -> Array:
+        roll, x = self.roll, self.roll.at(g, t)
+        resting = roll.projected_velocity(x, xi)
+        lam = accelerations_at(roll, t, x, resting)[1]
+        rolls = self.may_roll & (_margin(t, g, lam, roll.parameters) >= -CLOSE * jnp.abs(lam[0]))
+        tangents = contact_velocity(t, g, xi, roll.parameters).tangents
+        direction = self._direction(t, x, resting, lam[1:3], tangents)
+        size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
+        rows, right = roll.annihilator(x), roll.right_hand_side(x)
+        begins = struck(_free(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
+        return jnp.where(rolls, resting, begins)
+
+    def _direction(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
+        """Direction d, in the basis of the tangents, shape=[2], with the acceleration of the slip along d."""
+        against = -force / jnp.sqrt(force @ force)
+
+        def accelerated(d: Array) -> Array:
+            assert self.slide.multiplier_forces is not None
+            friction = self.slide.multiplier_forces.function.at_slip(d @ tangents, begins=True)
+            held = eqx.tree_at(lambda s: s.multiplier_forces.function, self.slide, friction)
+            rate = accelerations_at(held, t, x, xi)[0]
+            at = x if isinstance(x, Moment) else Moment(jnp.asarray(t, float), x)
+            moving = self.slide.action.anchor(at.x, xi)
+            along = jax.jvp(
+                lambda t, g, xi: slip(t, g, xi, self.slide.parameters),
+                (at.t, at.x, xi),
+                (jnp.ones(()), moving, rate),
+            )[1]
+            return tangents @ along
+
+        def nearer(_: Any, d: Array) -> Array:
+            change = accelerated(d)
+            size = jnp.sqrt(change @ change)
+            change = change / jnp.where(size > 0, size, 1.0)
+            mean = jnp.where(size > 0, d + change, d)
+            return mean / jnp.sqrt(mean @ mean)
+
+        first, mass = accelerated(against), self.slide.parameters["m"]
+        large = jnp.sqrt(first @ first) > LITTLE * jnp.sqrt(force @ force) / mass
+        return jnp.where(large, lax.fori_loop(0, STEPS, nearer, against), against)
+
+
+class _Landed(eqx.Module):
+    """Velocity after an impact with the surface, by Newton's and Coulomb's laws."""
+
+    free: System
+    roll: System
+    slide: System
+
+    def __call__(self, t: Array, g: Array, xi: Array) -> Array:
+        p, x = self.roll.parameters, self.free.at(g, t)
+        at = contact_velocity(t, g, xi, p)
+        rows = jnp.concatenate([at.normal[None], at.tangents]) @ at.jacobian
+        still = rows @ xi - jnp.concatenate([at.normal[None], at.tangents]) @ at.relative
+        approach = at.normal @ at.relative
+        rebound = -p["restitution"] * approach
+        rebound = jnp.where(rebound > RESTING, rebound, 0.0)
+        sticking = struck(self.free, x, xi, rows, still.at[0].add(rebound))
+        tangential = sticking.impulses[1:]
+        size = jnp.sqrt(tangential @ tangential)
+        sticks = size <= p["static friction"] * sticking.impulses[0]
+        along = tangential / jnp.where(size > 0, size, 1.0)
+        columns = (p["friction"] * (along @ rows[1:]))[:, None]
+        slipping = struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns)
+        settled = _Settled(self.roll, self.slide)(t, g, sticking.xi)
+        stuck = jnp.where(rebound > 0, sticking.xi, settled)
+        return jnp.where(sticks, stuck, slipping.xi)
+
+
+class _Next(eqx.Module):
+    """Mode of a velocity after a reset: free if it leaves the surface, sliding if it slips."""
+
+    roll: System
+
+    def __call__(self, t: Any, g: Any, xi: Any) -> str:
+        away, speed = computed(_speeds, self.roll, (t, g, xi))
+        if away > RESTING / 2:
+            return "free"
+        return "slide" if speed > BEGINNING / 2 else "roll"
+
+
+def _speeds(roll: System, place: tuple) -> tuple[Array, Array]:
+    t, g, xi = place
+    at = contact_velocity(t, g, xi, roll.parameters)
+    tangential = at.tangents @ at.relative
+    return at.normal @ at.relative, jnp.sqrt(tangential @ tangential)
+
+
+CLOSE = 1e-9
+"""Margin of the friction cone, relative to the normal force, that counts as within it."""
+
+
+def _free(system: System) -> System:
+    """System without its constraints and their forces."""
+
+    def kept(s: System) -> tuple:
+        return s.holonomic, s.distribution, s.multiplier_forces
+
+    return eqx.tree_at(kept, system, (None, None, None), is_leaf=lambda leaf: leaf is None)

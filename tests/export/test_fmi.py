@@ -1,0 +1,81 @@
+"""Functional mock-up units, validated and run by FMPy."""
+
+import jax
+import numpy as np
+import pytest
+from compiled import needs_compiler
+
+import geonh as gn
+from geonh.systems import catalogue
+
+fmpy = pytest.importorskip("fmpy", reason="FMPy is not installed")
+validate_fmu = pytest.importorskip("fmpy.validation").validate_fmu
+pytestmark = needs_compiler
+N = 100
+
+
+def unit(version, folder, name="chaplygin-sleigh", **options):
+    entry = catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    built = gn.build(
+        system, "gauss4", folder / "robot", target=f"fmi{version}", xi0=start.xi0, g0=start.g0, dt=entry.dt, **options
+    )
+    return built, system, start
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_unit_is_valid_and_has_the_bits_of_solve(version, tmp_path):
+    built, system, start = unit(version, tmp_path)
+    (file,) = built.files
+    assert validate_fmu(str(file)) == []
+    names = ["omega", "vx", "theta", "x", "energy", "constraint_residual[0]"]
+    found = fmpy.simulate_fmu(str(file), stop_time=N * 0.01, step_size=0.01, output_interval=0.01, output=names)
+    run = gn.solve(system, "gauss4", xi0=start.xi0, dt=0.01, n_steps=N)
+    assert len(found) == N + 1
+    for name, values in (("omega", run.xi[:, 0]), ("vx", run.xi[:, 1]), ("theta", run.g[:, 0]), ("energy", run.energy)):
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_parameters_and_the_start_are_set_by_name(version, tmp_path):
+    built, _, start = unit(version, tmp_path)
+    values = {"a": 0.5, "step": 0.005, "start.theta": 0.3, "start.vx": 1.0}
+    found = fmpy.simulate_fmu(
+        str(built.files[0]), stop_time=0.5, output_interval=0.05, start_values=values, output=["omega", "theta"]
+    )
+    system = catalogue["chaplygin-sleigh"].system(a=0.5)
+    xi0 = np.array([start.xi0[0], 1.0, 0.0])
+    run = gn.solve(system, "gauss4", xi0=xi0, g0=[0.3, 0.0, 0.0], dt=0.005, n_steps=N)
+    assert found["omega"][-1] == run.xi[-1, 0]
+    assert found["theta"][-1] == run.g[-1, 0]
+
+
+def test_inputs_have_units_and_are_held(tmp_path):
+    system = gn.System(
+        gn.groups.Translations(1), metric=[2.0], forces=lambda t, x, xi, u: u, name="mass", units={"x": "m"}
+    )
+    built = gn.build(system, "rkmk4", tmp_path / "robot", target="fmi3", xi0=[0.0], dt=0.1, controls=[1.0])
+    description = fmpy.read_model_description(str(built.files[0]))
+    units = {variable.name: variable.unit for variable in description.modelVariables}
+    assert (units["x"], units["energy"], units["step"]) == ("m", "J", "s")
+    signal = np.array([(0.0, 1.0), (1.0, 1.0), (1.0, -3.0), (2.0, -3.0)], dtype=[("time", float), ("u[0]", float)])
+    velocity = next(v.name for v in description.modelVariables if v.name in system.group.velocity_names)
+    found = fmpy.simulate_fmu(
+        str(built.files[0]), stop_time=2.0, step_size=0.1, output_interval=0.1, input=signal, output=[velocity]
+    )
+    held = jax.tree_util.Partial(lambda u, t: u, np.array([1.0]))
+    first = gn.solve(system, "rkmk4", xi0=[0.0], dt=0.1, n_steps=10, controls=held)
+    assert found[velocity][10] == first.xi[-1, 0]
+    assert found[velocity][-1] == pytest.approx(0.5 - 1.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_fails_is_told(version, tmp_path):
+    built, _, _ = unit(version, tmp_path)
+    said = []
+    options = {"logger": lambda *words: said.append(str(words)), "debug_logging": True} if version == 2 else {}
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        fmpy.simulate_fmu(str(built.files[0]), stop_time=1.0, start_values={"start.vy": 0.5}, **options)
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        fmpy.simulate_fmu(str(built.files[0]), stop_time=1.0, output_interval=0.015, **options)

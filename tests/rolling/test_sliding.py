@@ -1,0 +1,180 @@
+"""Rolling bodies with friction: they slide, roll, leave their surface and land."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+import geonh as gn
+from geonh import rolling
+
+G = 9.81
+
+
+def thrown(n, method, mu=0.3, v=2.0):
+    """Errors of a ball thrown without spin: instant at which it rolls, velocity and place at the end."""
+    ball = rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=mu, name="thrown ball")
+    g0, xi0 = rolling.start(ball, slip=[v, 0.0, 0.0])
+    run = gn.solve(ball, method, mode="slide", g0=g0, xi0=xi0, dt=0.5 / n, n_steps=n)
+    begins, distance = 2 * v / (7 * mu * G), 12 * v**2 / (49 * mu * G)
+    velocity = run.g[-1, :3, :3] @ run.xi[-1, 3:]
+    assert list(run.mode[[0, -1]]) == ["slide", "roll"]
+    assert len(run.switches.t) == 1
+    at_end = run.g[-1, 0, 3] - distance - 5 * v / 7 * (0.5 - begins)
+    there = run.switches.g_vector[0, 3] - distance
+    return np.abs([run.switches.t[0] - begins, velocity[0] - 5 * v / 7, there, at_end]), run, ball
+
+
+def test_a_thrown_ball_slides_then_rolls():
+    errors, run, ball = thrown(100, "gauss4")
+    assert errors.max() < 1e-10
+    assert np.nanmax(np.abs(run.constraint_residual)) < 1e-13
+    assert np.abs(rolling.contact_force(ball, run.g[-1], run.multipliers[-1]).force - [0, 0, G]).max() < 1e-12
+    assert np.all(np.diff(run.energy) < 1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "order", "numbers"), [("gauss4", 4, (10, 20, 40, 80)), ("gauss6", 6, (5, 8, 12, 16))]
+)
+def test_orders_across_the_switch(method, order, numbers):
+    errors = np.array([thrown(n, method)[0] for n in numbers])
+    slopes = [-np.polyfit(np.log(numbers), np.log(column), 1)[0] for column in errors.T]
+    assert np.all(np.abs(np.array(slopes) - order) < 0.25), slopes
+
+
+@pytest.mark.slow
+def test_the_contact_force_is_that_of_the_multipliers():
+    """Its wrench about the centre of mass, in body axes, is μᵀλ, on a surface with |∇ψ| ≠ 1."""
+    body = rolling(
+        rolling.ellipsoid(0.3, 0.2, 0.25).moved([0.01, 0.0, 0.02]),
+        [0.02, 0.03, 0.04],
+        1.3,
+        on=lambda X: 3.0 * (X[2] - 0.2 * X[0] ** 2 - 0.1 * X[1] ** 2),
+    )
+    g0, xi0 = rolling.start(body, omega=[1.0, 0.5, 0.3], place=[0.1, 0.2, 0.2 * 0.01 + 0.1 * 0.04])
+    run = gn.solve(body, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=20)
+    g, lam = run.g[-1], run.multipliers[-1]
+    made, R = rolling.contact_force(body, g, lam), g[:3, :3]
+    arm = rolling.contact(body, g).arm
+    wrench = np.concatenate([np.cross(arm, R.T @ made.force), R.T @ made.force])
+    np.testing.assert_allclose(wrench, body.reaction(body.at(g), lam), atol=1e-11)
+    assert made.force @ made.normal > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.5, 1.2])
+def test_a_ball_slips_and_leaves_a_sphere(mu):
+    R, r, begin = 1.0, 0.1, 0.05
+    ball = rolling(rolling.ball(r), [0.4 * r * r] * 3, 1.0, on=rolling.sphere(R, "outside"), friction=mu)
+    g0, xi0 = rolling.start(ball, place=R * np.array([np.sin(begin), 0.0, np.cos(begin)]))
+    run = gn.solve(ball, "gauss6", mode="roll", g0=g0, xi0=xi0, dt=0.0025, n_steps=700)
+    assert [run.switches.names[i] for i in run.switches.target] == ["slide", "free"]
+    x = run.switches.g_vector[0].reshape(4, 4)[:3, 3]
+    slips = brentq(lambda a: 2 * np.sin(a) - mu * (17 * np.cos(a) - 10 * np.cos(begin)), begin, 1.5, xtol=1e-15)
+    assert abs(np.arctan2(x[0], x[2]) - slips) < 1e-12
+    assert np.nanmin(run.multipliers[:, 0]) > -1e-12
+    assert np.all(np.diff(run.energy) < 1e-12)
+
+
+def test_a_ball_that_rolls_without_slip_leaves_at_ten_seventeenths():
+    R, r, begin = 1.0, 0.1, 0.05
+    ball = rolling(rolling.ball(r), [0.4 * r * r] * 3, 1.0, on=rolling.sphere(R, "outside"))
+    g0, xi0 = rolling.start(ball, place=R * np.array([np.sin(begin), 0.0, np.cos(begin)]))
+    lost = gn.Event(lambda t, g, xi, lam: lam[0], direction=-1, stop=True, name="lost")
+    x = gn.solve(ball, "gauss6", g0=g0, xi0=xi0, dt=0.005, n_steps=700, events=lost).events["lost"].g[0, :3, 3]
+    assert abs(x[2] / np.linalg.norm(x) - 10 / 17 * np.cos(begin)) < 1e-10
+
+
+def tippe_top(ratio, spin=250.0, lean=0.1):
+    r, m = 0.02, 0.02
+    A = 0.4 * m * r * r
+    top = rolling(rolling.ball(r).moved([0, 0, 0.15 * r]), [A, A, A / ratio], m, friction=0.3, name="tippe top")
+    R = np.array([[np.cos(lean), 0, np.sin(lean)], [0, 1, 0], [-np.sin(lean), 0, np.cos(lean)]])
+    omega = R.T @ [0.0, 0.0, spin]
+    g0, _ = rolling.start(top, R, omega=omega)
+    return top, *top.systems[1].project(g0, np.concatenate([omega, np.zeros(3)]))
+
+
+def turned_over(xi0, R, spin=250.0):
+    """Time at which the axis passes −0.98, by other equations: of a ball with equal moments, in space."""
+    r, m, mu = 0.02, 0.02, 0.3
+    a, inertia = 0.15 * r, 0.4 * m * r * r
+
+    def rates(t, y):
+        e, turning = y[:3], y[3:6]
+        arm, along = a * e - [0, 0, r], np.cross(turning, e)
+        slip = np.array([*y[6:8], -a * along[2]]) + np.cross(turning, arm)
+        push = np.array([*(-mu * slip[:2] / np.linalg.norm(slip[:2])), 1.0])
+        lifting = -a * np.cross(np.cross(arm, push) / inertia, e)[2]
+        force = m * (G - a * np.cross(turning, along)[2]) / (1 - m * lifting) * push
+        return np.concatenate([along, np.cross(arm, force) / inertia, force[:2] / m])
+
+    over = lambda t, y: y[2] + 0.98  # noqa: E731
+    over.terminal = True
+    begin = np.concatenate([R[:, 2], [0, 0, spin], (R @ xi0[3:])[:2]])
+    return solve_ivp(rates, (0, 3), begin, method="DOP853", rtol=1e-11, atol=1e-13, events=over).t_events[0][0]
+
+
+@pytest.mark.slow
+def test_a_tippe_top_turns_over():
+    top, g0, xi0 = tippe_top(1.0)
+    over = gn.Event(lambda t, g, xi, lam: g[2, 2] + 0.98, direction=-1, stop=True, name="over")
+    run = gn.solve(top, "gauss4", mode="slide", g0=g0, xi0=xi0, dt=1e-4, n_steps=30_000, events=over)
+    assert abs(run.events["over"].t[0] - turned_over(xi0, g0[:3, :3])) < 1e-6
+    arms = np.array([rolling.contact(top, g).arm for g in run.g[::50]])
+    jellett = np.einsum("ni,ij,nj->n", run.xi[::50, :3], top.systems[0].parameters["J"], arms)
+    assert np.ptp(jellett) < 2e-12 * abs(jellett[0])
+    assert np.abs(run.holonomic_residual).max() < 1e-15
+    assert np.all(np.diff(run.energy) < 1e-14)
+    top, g0, xi0 = tippe_top(0.8)  # A/C < 1 − a/r: it stays up
+    run = gn.solve(top, "gauss4", mode="slide", g0=g0, xi0=xi0, dt=1e-4, n_steps=20_000)
+    assert run.g[:, 2, 2].min() > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    reason="the energy of one body of twelve rises by 4e-7 J at its last impact, not explained", strict=True
+)
+def test_random_bodies_thrown():
+    """No run ends without a reason, energy never rises, normal forces are not negative, and no gap is."""
+    rng = np.random.default_rng(7)
+    made = {}
+    for i in range(12):
+        kind = i % 3
+        shape = [
+            rolling.ball(0.1),
+            rolling.ellipsoid(0.1, 0.12, 0.09),
+            rolling.ellipsoid(0.1, 0.11, 0.12).moved([0.01, 0.0, -0.02]),
+        ][kind]
+        body = rolling(
+            shape, [0.004, 0.005, 0.006], 1.0, friction=rng.uniform(0.05, 0.8), restitution=rng.uniform(0.0, 0.9)
+        )
+        made[kind] = body
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        g0 = np.eye(4)
+        g0[:3, :3], g0[:3, 3] = turn * np.sign(np.linalg.det(turn)), [0.0, 0.0, 0.4]
+        xi0 = np.concatenate([3 * rng.normal(size=3), rng.normal(size=3)])
+        run = gn.solve(body, "gauss4", mode="free", g0=g0, xi0=xi0, dt=0.002, n_steps=500, throw=False)
+        assert run.success, (i, run.message)
+        assert np.all(np.diff(run.energy) < 1e-7), (i, np.diff(run.energy).max())
+        assert np.nanmin(run.multipliers[:, :1], initial=0.0) > -1e-9
+        assert np.abs(np.nan_to_num(run.holonomic_residual)).max(initial=0.0) < 1e-12
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="restitution is that of a body with friction"):
+        rolling(rolling.ball(1.0), [0.4] * 3, 1.0, restitution=0.5)
+    with pytest.raises(ValueError, match="μ_s ≥ μ"):
+        rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=(0.2, 0.3))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=0.3, restitution=1.5)
+    with pytest.raises(ValueError, match="may spin"):
+        rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=0.3, spin=False)
+    ball = rolling(rolling.ball(1.0), [0.4] * 3, 1.0)
+    with pytest.raises(ValueError, match="rolls without sliding"):
+        rolling.start(ball, slip=[1.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="along the surface"):
+        rolling.start(rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=0.1), slip=[1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="multipliers must be those of one node"):
+        rolling.contact_force(ball, np.eye(4), np.ones(2))

@@ -1,0 +1,243 @@
+"""Runs with modes: bounces, a block that sticks and slips, transitions at once, Zeno, refusals."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SE2, Translations
+from geonh.integrators import Result
+from geonh.mechanics import Friction, accelerations
+
+G = 9.81
+FLOOR = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
+
+
+def particle():
+    return gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="particle")
+
+
+def bouncing(e=1.0, target="flight", modes=None):
+    reset = lambda t, x, xi: -e * xi  # noqa: E731
+    return gn.Modes(
+        {"flight": particle(), **(modes or {})}, [gn.Transition("flight", FLOOR, target, reset)], name="ball"
+    )
+
+
+def test_elastic_bounces():
+    run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400)
+    once = np.sqrt(2 / G)
+    np.testing.assert_allclose(run.switches.t, once * (2 * np.arange(len(run.switches.t)) + 1), atol=1e-13)
+    assert len(run.switches.t) == 4
+    assert np.ptp(run.energy) < 1e-13
+    assert run.g.min() > -1e-14
+    np.testing.assert_array_equal(run.switches.xi_after, -run.switches.xi_before)
+    at = np.flatnonzero(np.diff(run.t) == 0)  # before and after each impact
+    assert len(at) == 4
+    np.testing.assert_allclose(run.xi[at], -run.xi[at + 1], atol=1e-15)
+    on_grid = np.delete(run.t, np.concatenate([at, at + 1]))
+    np.testing.assert_array_equal(on_grid, 0.01 * np.arange(401))
+    assert set(run.mode) == {"flight"}
+
+
+@pytest.mark.slow
+def test_ten_thousand_bounces():
+    run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[0.05], xi0=[0.0], dt=0.05, n_steps=40_400)
+    assert len(run.switches.t) >= 10_000
+    assert np.ptp(run.energy) < 1e-10 * run.energy[0]
+    assert run.g.min() > -1e-12
+
+
+def test_bounces_with_restitution_end_at_rest_or_in_words():
+    """Flights last e times as long as those before: the last is at t₀(1 + e)/(1 − e)."""
+    e = 0.6
+    rest = gn.System(
+        SE2(), metric=[1.0, 1.0, 1.0], distribution=gn.Distribution([[0.0, 1.0, 0.0]]), name="rest on an axis"
+    )
+    flight = gn.System(SE2(), metric=[1.0, 1.0, 1.0], potential=lambda x: G * x[1], name="flight")
+    floor = gn.Event(lambda t, x, xi, lam: x[1], direction=-1, name="floor")
+    bounce = lambda t, x, xi: xi.at[1].multiply(jnp.where(jnp.abs(xi[1]) > 1e-5, -e, 0.0))  # noqa: E731
+    settle = lambda t, x, xi: "flight" if xi[1] > 0 else "rest"  # noqa: E731
+    modes = gn.Modes({"flight": flight, "rest": rest}, [gn.Transition("flight", floor, settle, bounce)], name="lands")
+    run = gn.solve(modes, "rkmk4", mode="flight", g0=[0.0, 1.0, 0.0], xi0=[0.0, 0.0, 0.7], dt=0.02, n_steps=150)
+    once = np.sqrt(2 / G)
+    assert abs(run.switches.t[-1] - once * (1 + e) / (1 - e)) < 1e-5
+    assert list(run.mode[[0, -1]]) == ["flight", "rest"]
+    assert run.xi[-1, 1] == 0.0
+    ended = gn.solve(bouncing(e), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.02, n_steps=150, throw=False)
+    assert ended.status is Result.SWITCHES
+    assert "accumulate" in ended.message
+    assert abs(ended.t[-1] - once * (1 + e) / (1 - e)) < 0.02
+
+
+def block(angle, mu=0.5):
+    """A block on a slope, with a rotor that turns: it sticks, or slides downwards; (s, height, angle of the rotor)."""
+    common = {
+        "metric": [1.0, 1.0, 0.1],
+        "potential": lambda x, p: G * (x[1] * jnp.cos(p["angle"]) - x[0] * jnp.sin(p["angle"])) + jnp.sin(x[2]),
+        "holonomic": lambda x: jnp.stack([x[1]]),
+        "parameters": {"angle": angle, "mu": mu},
+        "name": "block",
+    }
+    sticks = gn.System(Translations(3), distribution=gn.Distribution([[1.0, 0.0, 0.0]]), **common)
+    slides = gn.System(Translations(3), multiplier_forces=Friction(lambda t, x, xi: xi[:1], "mu"), **common)
+
+    def inside(t, x, xi, lam, p):
+        return p["mu"] * lam[0] - jnp.abs(lam[1])
+
+    transitions = [
+        gn.Transition("slides", gn.SlipEnds(), "sticks"),
+        gn.Transition(
+            "sticks",
+            gn.Event(inside, direction=-1, name="slips"),
+            "slides",
+            lambda t, x, xi: xi.at[0].add(1e-12),
+        ),
+    ]
+    return gn.Modes({"sticks": sticks, "slides": slides}, transitions, name="block on a slope")
+
+
+def test_a_block_on_a_slope_rests():
+    modes = block(0.4)  # tan 0.4 = 0.42 < 0.5
+    run = gn.solve(modes, "gauss4", mode="sticks", g0=[0.0, 0.0, 0.3], xi0=[0.0, 0.0, 1.0], dt=0.1, n_steps=36_000)
+    assert run.t[-1] == 3600.0
+    assert np.all(run.g[:, 0] == 0.0)
+    assert not len(run.switches.t)
+
+
+def test_a_block_slides_to_rest_and_off():
+    mu, v = 0.5, 1.5
+    run = gn.solve(block(0.4), "gauss4", mode="slides", g0=[0.0] * 3, xi0=[v, 0, 0], dt=0.03, n_steps=90)
+    slows = G * (mu * np.cos(0.4) - np.sin(0.4))
+    assert abs(run.switches.t[0] - v / slows) < 1e-13
+    assert abs(run.g[-1, 0] - v**2 / 2 / slows) < 1e-13
+    assert list(run.mode[[0, -1]]) == ["slides", "sticks"]
+    steep = gn.solve(block(0.6), "gauss4", mode="sticks", g0=[0.0] * 3, xi0=[0.0] * 3, dt=0.03, n_steps=60)
+    assert steep.switches.t[0] == 0.0  # outside of the friction cone from the beginning
+    runs = G * (np.sin(0.6) - mu * np.cos(0.6))
+    assert abs(steep.g[-1, 0] - runs * steep.t[-1] ** 2 / 2) < 1e-10
+
+
+def test_observables_of_each_mode():
+    run = gn.solve(block(0.4), "gauss4", mode="slides", g0=[0.0] * 3, xi0=[1.5, 0, 0], dt=0.03, n_steps=90)
+    assert run.multipliers.shape == (len(run), 2)
+    sliding = run.mode == "slides"
+    assert np.all(np.isnan(run.multipliers[sliding, 1]))
+    lam = accelerations(run.modes.systems[0], 0.0, run.g[-1], run.xi[-1])[1]
+    np.testing.assert_allclose(run.multipliers[-1], lam, atol=1e-13)
+    assert np.nanmax(np.abs(run.constraint_residual)) < 1e-14
+
+
+def test_transitions_at_once_are_taken_in_their_order():
+    one = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, direction=-1, name="first")
+    two = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, direction=-1, name="second")
+    low, other = particle(), particle()
+    for order, wanted in (((one, two), "low"), ((two, one), "other")):
+        targets = {"first": "low", "second": "other"}
+        modes = gn.Modes(
+            {"flight": particle(), "low": low, "other": other},
+            [gn.Transition("flight", guard, targets[guard.name]) for guard in order],
+        )
+        run = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=50)
+        assert run.mode[-1] == wanted
+        assert len(run.switches.t) == 1
+
+
+def test_events_in_all_modes():
+    top = gn.Event(lambda t, x, xi, lam: xi[0], direction=-1, name="top")
+    run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=top)
+    np.testing.assert_allclose(run.events["top"].t, 2 * np.sqrt(2 / G) * np.arange(1, 5), atol=1e-7)
+    stop = gn.Event(lambda t, x, xi, lam: t - 1.0, stop=True, name="end")
+    run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=stop)
+    assert run.status is Result.EVENT
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="mode must be one of flight"):
+        gn.solve(bouncing(), g0=[1.0], xi0=[0.0], dt=0.01, n_steps=4)
+    with pytest.raises(ValueError, match="has no modes"):
+        gn.solve(particle(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=4)
+    with pytest.raises(ValueError, match="on one group"):
+        gn.Modes({"a": particle(), "b": gn.System(Translations(2), metric=np.eye(2))}, [])
+    with pytest.raises(ValueError, match="target must be one of flight"):
+        gn.Modes({"flight": particle()}, [gn.Transition("flight", FLOOR, "rest")])
+    with pytest.raises(ValueError, match="different names"):
+        gn.Modes({"flight": particle()}, [gn.Transition("flight", FLOOR, "flight")] * 2)
+    with pytest.raises(TypeError, match="reset takes"):
+        gn.Transition("flight", FLOOR, "flight", lambda x: x)
+    with pytest.raises(TypeError, match="guard must be an Event"):
+        gn.Transition("flight", lambda t: t, "flight")
+    with pytest.raises(ValueError, match="variable length"):
+        gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], tolerance=1e-6, t_end=1.0)
+    slides = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0])
+    wrong = gn.System(Translations(2), metric=np.eye(2), distribution=gn.Distribution([[1.0, 0.0]]))
+    free = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: G * x[0])
+    modes = gn.Modes({"free": free, "held": wrong}, [gn.Transition("free", FLOOR, "held", lambda t, x, xi: xi)])
+    with pytest.raises(ValueError, match="leads off the constraints of 'held'"):
+        gn.solve(modes, mode="free", g0=[1.0, 0.0], xi0=[0.0, 1.0], dt=0.1, n_steps=10)
+    assert slides is not None
+    with pytest.raises(ValueError, match="dt"):
+        gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], n_steps=3)
+
+
+def test_save_load_and_resume_to_the_same_bits(tmp_path):
+    modes = block(0.4)
+    start = {"mode": "slides", "g0": [0.0] * 3, "xi0": [1.5, 0, 0], "dt": 0.03}
+    whole = gn.solve(modes, "gauss4", n_steps=90, **start)
+    for first in (30, 71, 72, 85):  # before, about and after the transition in step 71
+        part = gn.solve(modes, "gauss4", n_steps=first, **start)
+        path = part.save(tmp_path / "part.nc")
+        loaded = gn.Trajectory.load(path)
+        np.testing.assert_array_equal(loaded.mode, part.mode)
+        np.testing.assert_array_equal(loaded.multipliers, part.multipliers)
+        np.testing.assert_array_equal(loaded.switches.xi_after, part.switches.xi_after)
+        for before in (part, path):
+            on = gn.resume(before, 90 - first, system=modes, method="gauss4")
+            np.testing.assert_array_equal(on.g, whole.g)
+            np.testing.assert_array_equal(on.t, whole.t)
+            np.testing.assert_array_equal(on.p, whole.p)
+            np.testing.assert_array_equal(on.mode, whole.mode)
+            np.testing.assert_array_equal(on.switches.t, whole.switches.t)
+    with pytest.raises(ValueError, match="not the modes of the run"):
+        gn.resume(path, 3, system=block(0.3), method="gauss4")
+    with pytest.raises(ValueError, match="system=Modes"):
+        gn.resume(path, 3)
+
+
+def test_solution_between_nodes_and_tables():
+    run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.05, n_steps=60)
+    times = np.linspace(0, 3, 41)
+    once = np.sqrt(2 / G)
+    since = np.abs((times + once) % (2 * once) - once)
+    np.testing.assert_allclose(run(times).g[:, 0], 1 - G * since**2 / 2, atol=1e-12)
+    table = run.to_xarray()
+    assert table["mode"].dims == ("time",)
+    assert table.sizes["switch"] == 3
+    assert len(run.to_pandas()) == len(run)
+    assert "ball" in run._repr_html_()
+
+
+def test_runs_joined_by_hand(tmp_path):
+    """A bead slides off a circle, where the constraint force vanishes, and falls: two runs, joined to one."""
+    common = {"metric": np.eye(2), "potential": lambda x: G * x[1]}
+    bead = gn.System(
+        Translations(2), distribution=gn.Distribution(lambda x: [[x[0], x[1]]]), name="bead on a circle", **common
+    )
+    lost = gn.Event(lambda t, g, xi, lam: lam[0], direction=-1, stop=True, name="contact lost")
+    slide = gn.solve(bead, "gauss4", g0=[0.0, 1.0], xi0=[0.3, 0.0], dt=0.005, n_steps=2000, events=lost)
+    at = slide.events["contact lost"]
+    free = gn.System(Translations(2), name="free bead", **common)
+    fall = gn.solve(free, "gauss4", g0=at.g[0], xi0=at.xi[0], t0=at.t[0], dt=0.01, n_steps=20)
+    run = gn.join(slide, fall)
+    assert len(run) == len(slide) + len(fall)
+    assert list(run.mode[[0, -1]]) == ["bead on a circle", "free bead"]
+    assert np.all(np.diff(run.t) > 0)
+    assert np.ptp(run.energy) < 1e-8
+    assert run.multipliers.shape == (len(run), 1)
+    loaded = gn.Trajectory.load(run.save(tmp_path / "joined.nc"))
+    np.testing.assert_array_equal(loaded.mode, run.mode)
+    np.testing.assert_array_equal(loaded.energy, run.energy)
+    with pytest.raises(ValueError, match="a piece ends at"):
+        gn.join(fall, slide)
+    with pytest.raises(TypeError, match="join takes"):
+        gn.join(slide, 3)
