@@ -23,7 +23,7 @@ LINEAR = frozenset(
     )
 )
 """Primitives jointly linear in all their real arguments; other arguments are indices or conditions."""
-BILINEAR = {"mul", "dot_general"}
+BILINEAR = {"mul", "dot_general", "conv_general_dilated"}
 """Primitives linear in each of two arguments."""
 LINEAR_SOLUTIONS = {"triangular_solve"}
 """Primitives that solve linear systems (A, b)."""

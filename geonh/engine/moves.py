@@ -5,6 +5,7 @@ The interpreter applies them to numbers, and the native engine to names of value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -114,3 +115,35 @@ def scattered(params: dict, ndim: int, updates: np.ndarray) -> tuple[Windows, np
     batch = tuple(zip(d.operand_batching_dims, d.scatter_indices_batching_dims, strict=True))
     parts = updates.transpose([*outer, *d.update_window_dims]).reshape(-1, *sizes)
     return Windows(sizes, d.scatter_dims_to_operand_dims, batch), parts
+
+
+def windows_of_convolution(params: dict, x: np.ndarray, kernel: Sequence[int]) -> np.ndarray:
+    """Entries of x, shape=[n, c, *sizes], beneath a kernel at each of its places: shape=[n, *places, c, *kernel]."""
+    padding = [(low, high, gap - 1) for (low, high), gap in zip(params["padding"], params["lhs_dilation"], strict=True)]
+    x = _pad({"padding_config": [(0, 0, 0), (0, 0, 0), *padding]}, x, np.array(0.0))
+    axes = zip(kernel, params["rhs_dilation"], params["window_strides"], strict=True)
+    for axis, (length, gap, stride) in enumerate(axes):
+        places = max(0, (x.shape[2 + 2 * axis] - (length - 1) * gap - 1) // stride + 1)
+        x = np.take(x, stride * np.arange(places)[:, None] + gap * np.arange(length), axis=2 + 2 * axis)
+    many = range(len(kernel))
+    return x.transpose([0, *(2 + 2 * d for d in many), 1, *(3 + 2 * d for d in many)])
+
+
+def sides_of_convolution(params: dict, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Rows of each group of features whose scalar products are a convolution, shapes [groups, places, terms] and
+    [groups, features, terms], and the numbers of places: the samples, and those along each axis.
+    """
+    spec, groups = params["dimension_numbers"], params["feature_group_count"]
+    x, y = x.transpose(spec.lhs_spec), y.transpose(spec.rhs_spec)
+    windows = windows_of_convolution(params, x, y.shape[2:])
+    places = list(windows.shape[: windows.ndim - y.ndim + 1])
+    left = windows.reshape(math.prod(places), groups, math.prod(y.shape[1:])).swapaxes(0, 1)
+    return left, y.reshape(groups, len(y) // groups, math.prod(y.shape[1:])), places
+
+
+def assembled_convolution(params: dict, products: np.ndarray, places: Sequence[int]) -> np.ndarray:
+    """Result of a convolution from the products of its sides, shape=[groups, places, features]."""
+    features = products.shape[0] * products.shape[2]
+    out = products.transpose(0, 2, 1).reshape(features, *places)  # places: the samples, and those along each axis
+    spec = params["dimension_numbers"].out_spec
+    return np.swapaxes(out, 0, 1).transpose(np.argsort(spec))

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from geonh.engine.moves import MOVES, Windows, assembled, gathered, iota
+from geonh.engine.moves import (
+    MOVES,
+    Windows,
+    assembled,
+    assembled_convolution,
+    gathered,
+    iota,
+    sides_of_convolution,
+)
 
 
 # --- elementwise ---------------------------------------------------------------------------------------------
@@ -126,6 +134,11 @@ def _dot(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (a @ b).reshape((*batch, *free[0], *free[1]))
 
 
+def _convolution(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    left, right, places = sides_of_convolution(params, x, y)
+    return assembled_convolution(params, left @ right.swapaxes(1, 2), places)
+
+
 def _over_axes(function: Callable) -> Callable:
     return lambda params, x: np.asarray(function(x, axis=tuple(params["axes"])), x.dtype)
 
@@ -213,6 +226,7 @@ NUMPY_RULES: dict[str, Callable] = {
     "dynamic_slice": lambda params, x, *starts: x[_window(x, starts, params["slice_sizes"])],
     "dynamic_update_slice": _updated,
     "dot_general": _dot,
+    "conv_general_dilated": _convolution,
     "reduce_sum": _over_axes(np.sum),
     "reduce_prod": _over_axes(np.prod),
     "reduce_and": _over_axes(np.bitwise_and.reduce),

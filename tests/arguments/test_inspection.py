@@ -55,6 +55,14 @@ def test_scalars_in_half_precision_are_refused(name):
         gn.System(Translations(2), metric=np.eye(2), potential=HALF[name])
 
 
+@pytest.mark.parametrize("potential", [lambda x: jnp.bfloat16(0.1) * x[0], lambda x: -jnp.bfloat16(0.1) * x[0]])
+def test_scalars_in_bfloat16_are_refused(potential):
+    with pytest.raises(TypeError, match=r"^potential computes with b?float16 data"):
+        gn.System(Translations(2), metric=np.eye(2), potential=potential)
+    with pytest.raises(TypeError, match=r"^parameters\['k'\] is bfloat16"):
+        gn.System(Translations(2), metric=np.eye(2), parameters={"k": jnp.bfloat16(0.1)})
+
+
 @pytest.mark.parametrize("name", DOUBLE)
 def test_numbers_in_double_precision_are_taken(name):
     gn.System(Translations(2), metric=np.eye(2), potential=DOUBLE[name])

@@ -100,7 +100,9 @@ def test_a_file_becomes_links_joints_and_loops(tmp_path):
     assert joints["pose"].kind == "free"
     assert (joints["slew"].lower, joints["slew"].upper, joints["slew"].armature) == (-2.0, 2.0, 0.01)
     assert (joints["lift"].stiffness, joints["lift"].rest, joints["lift"].friction) == (40.0, 0.1, 0.5)
-    assert joints["turn"].mimic == bodies.Mimic("slew", -1.5, pytest.approx(0.2 + 1.5 * 0.3))
+    follows = joints["turn"].mimic
+    assert (follows.joint, follows.factor) == ("slew", -1.5)
+    assert follows.offset == pytest.approx(0.2 + 1.5 * 0.3)
     assert joints["turn"].effort == 3.0
     (loop,) = robot.loops
     assert (loop.link, loop.other, loop.kind, loop.place) == ("tip", "", "spherical", (0.0, 0.0, -0.1))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from geonh.engine.moves import assembled_convolution, sides_of_convolution
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.moves import LONG, arranged, reduce_in_loop
 from geonh.engine.native.values import STRAIGHT, WIDTH, Entry, Memory, NotLowered, Value, kind_of, pack
@@ -17,6 +18,8 @@ PARTS_FROM = 16
 """Minimum number of terms of a scalar product in a loop that is summed in as many parts as a vector has entries."""
 PRODUCTS = 500
 """Maximum number of products in an unrolled product of matrices, without those with a known zero."""
+CONVOLUTION = 2000
+"""Maximum number of products of a convolution, without those with padding."""
 
 
 def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -34,12 +37,6 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         free = [d for d in range(len(x.shape)) if d not in contract and d not in batch]
         sides.append(arranged(em, x, kind, (batch, free, contract)))
 
-    def product(u: list[Entry], v: list[Entry]) -> Entry:
-        total: Entry = 0.0 if kind == "d" else 0
-        for x, y in zip(u, v, strict=True):
-            total = add(total, mul(x, y))
-        return total
-
     most = math.prod(sides[0].shape) * sides[1].shape[1]
     large = any(isinstance(x, Memory) and x.size > STRAIGHT for x in sides)
     if large or (most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS):
@@ -51,12 +48,31 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         in_parts = kind == "d" and not by_rows and PARTS_FROM <= right.shape[2] <= STRAIGHT
         summed = partial(_dot_in_parts, em) if in_parts else partial(_dot_in_order, em, add, mul, kind)
         return [_products(em, summed, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
+    return [pack(_entry_by_entry(em, add, mul, 0.0 if kind == "d" else 0, *map(em.entries, sides)), aval.shape)]
+
+
+def _entry_by_entry(
+    em: Emitter, add: Callable, mul: Callable, zero: Entry, left: np.ndarray, right: np.ndarray
+) -> list[Entry]:
+    """Scalar products of rows of entries, shapes [b, f, c] and [b, g, c], in the order of [b, f, g]."""
     out = []
-    for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
+    for u_rows, v_rows in zip(left.tolist(), right.tolist(), strict=True):
         for u in u_rows:
             em.pause()
-            out += [product(u, v) for v in v_rows]
-    return [pack(out, aval.shape)]
+            for v in v_rows:
+                out.append(reduce(lambda total, pair: add(total, mul(*pair)), zip(u, v, strict=True), zero))
+    return out
+
+
+def _convolution(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    if eqn.params["batch_group_count"] != 1 or any(kind_of(var.aval) != "d" for var in eqn.invars):
+        raise NotLowered("convolution in groups of a batch, or not of floats")
+    left, right, places = sides_of_convolution(eqn.params, *(em.entries(x) for x in xs))
+    if np.einsum("bfc,bgc->", _nonzero(left), _nonzero(right)) > CONVOLUTION:
+        raise NotLowered(f"convolution of more than {CONVOLUTION} products")
+    products = _entry_by_entry(em, em.add, em.mul, 0.0, left, right)
+    shape = (*left.shape[:2], right.shape[1])
+    return [assembled_convolution(eqn.params, pack(products, shape), places)]
 
 
 def _nonzero(x: Value) -> np.ndarray:
@@ -174,3 +190,4 @@ def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entr
 
 
 RULES["dot_general"] = _dot_general
+RULES["conv_general_dilated"] = _convolution

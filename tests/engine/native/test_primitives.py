@@ -166,6 +166,15 @@ ARRAYS = {
     "diag": lambda x, a: (jnp.diag(a), jnp.diag(x), jnp.trace(a), jnp.tril(a), jnp.triu(a, 1)),
     "products": lambda x, a: (a @ x, x @ a, a @ a, x @ x, jnp.outer(x, x), jnp.cross(x, x[::-1]), jnp.kron(a, a)),
     "einsum": lambda x, a: (jnp.einsum("ij,kj,k->i", a, a, x), jnp.einsum("bi,bj->bij", a, a), jnp.tensordot(a, a)),
+    "convolutions": lambda x, a: (
+        jnp.convolve(x, jnp.ravel(a)),
+        jnp.convolve(jnp.ravel(a), x, mode="same"),
+        jnp.correlate(jnp.ravel(a), x, mode="valid"),
+        jax.scipy.signal.convolve2d(a, a),
+        jax.vmap(jnp.convolve)(a, a.T),
+        jax.grad(lambda x: jnp.sum(jnp.convolve(x, a[0]) ** 3))(x),
+        jax.hessian(lambda a: jnp.sum(jnp.convolve(a[0], a[1]) ** 2))(a),
+    ),
     "reductions": lambda x, a: (a.sum(), a.sum(0), a.prod(1), a.max(), a.min(0), jnp.linalg.norm(a), a.mean(), a.std()),
     "logic": lambda x, a: ((a > 0).all(), (a > 0).any(0), jnp.argmax(a, 1), jnp.argmin(a)),
     "cumulative": lambda x, a: (jnp.cumsum(a, 1), jnp.cumprod(x), lax.cummax(a, reverse=True), lax.cummin(x)),
@@ -299,6 +308,25 @@ def test_known_integers_are_folded():
 def test_array_functions(name):
     for seed in range(2):
         check(ARRAYS[name], random(seed, 3), random(seed + 10, 3, 3), rtol=2e-14)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_all_options(axes, groups):
+    draws = np.random.default_rng(axes + 10 * groups)
+    for _ in range(4):
+        kernel, strides, left, right = draws.integers(1, 3, (4, axes)).tolist()
+        padding = draws.integers(-1, 3, (axes, 2)).tolist()
+        specs = [draws.permutation(axes + 2).tolist() for _ in range(3)]
+        sizes = [2, 2 * groups, *draws.integers(4, 6, axes)], [groups, 2, *kernel]
+        x, y = (draws.normal(size=np.array(size)[np.argsort(spec)]) for size, spec in zip(sizes, specs, strict=False))
+        numbers = lax.ConvDimensionNumbers(*map(tuple, specs))
+        options = {"dimension_numbers": numbers, "feature_group_count": groups}
+
+        def convolved(x, y, strides=strides, padding=padding, left=left, right=right, options=options):
+            return lax.conv_general_dilated(x, y, strides, padding, left, right, **options)
+
+        check(convolved, x, y, rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["products", "einsum", "norms", "empty", "hessian", "vmap"])
