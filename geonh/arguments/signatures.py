@@ -260,7 +260,3 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "str": as_text,
 }
 """Validators of values other than None, by type annotation."""
-
-
-judged = validated
-"""Name of ``validated`` in modules that are not renamed yet."""

@@ -1,8 +1,8 @@
 r"""Steps of variable length with a controlled error, of a method with an embedded error estimate.
 
-A step is accepted if its estimated error e is at most a tenth of the tolerance δ, with sizes s of g and of ξ,
+A step is accepted if its estimated error e is at most a fortieth of the tolerance δ, with sizes s of g and of ξ,
 
-    r = 10 max(|e_σ|/max(s_g, |g|), |e_ξ|/(s_ξ + |ξ|))/δ ≤ 1,
+    r = 40 max(|e_σ|/max(s_g, |g|), |e_ξ|/(s_ξ + |ξ|))/δ ≤ 1,
 
 else tried again with the length (θ/r)^{1/q} h, q = 1 + the order of the embedded solution; the next length is
 (θ/r)^{0.7/q} (r₋/θ)^{0.4/q} h, with r₋ of the step before and θ = 0.4 (the PI controller of Gustafsson 1991).
@@ -34,7 +34,7 @@ from geonh.integrators.variable_steps import (
 )
 from geonh.mechanics.system import System
 
-SHARE = 0.1
+SHARE = 0.025
 """Share of the tolerance that the error of one step may have."""
 AIM = 0.4
 """θ, the ratio r at which the next step is aimed."""
@@ -64,7 +64,7 @@ class ErrorControlled(VariableSteps):
     method : Integrator
         Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``, ``RKMK(8)``.
     tolerance : float
-        Ten times the largest error of a step: of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|.
+        Forty times the largest error of a step: of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|.
     max_step : float
         Largest length of a step, seconds.
     sizes : array_like, shape=[2]

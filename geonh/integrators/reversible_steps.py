@@ -44,7 +44,7 @@ from geonh.integrators.variable_steps import (
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 
-PILOT_TOLERANCE = 1e-3
+PILOT_TOLERANCE = 4e-3
 """Tolerance of the pilot run."""
 PILOT_STEPS = 400
 """Largest number of its steps; its errors stand for those of a longer run."""

@@ -170,7 +170,8 @@ class _Landed(eqx.Module):
         size = jnp.sqrt(tangential @ tangential)
         sticks = size <= p["static friction"] * sticking.impulses[0]
         along = tangential / jnp.where(size > 0, size, 1.0)
-        columns = (p["friction"] * (along @ rows[1:]))[:, None]
+        rubs = jnp.where(approach < 0, p["friction"], 0.0)  # a flight below rounding may end while the body still rises
+        columns = (rubs * (along @ rows[1:]))[:, None]
         slipping = struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns)
         settled = _Settled(self.roll, self.slide)(t, g, sticking.xi)
         stuck = jnp.where(rebound > 0, sticking.xi, settled)

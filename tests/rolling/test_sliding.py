@@ -133,9 +133,6 @@ def test_a_tippe_top_turns_over():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="the energy of one body of twelve rises by 4e-7 J at its last impact, not explained", strict=True
-)
 def test_random_bodies_thrown():
     """No run ends without a reason, energy never rises, normal forces are not negative, and no gap is."""
     rng = np.random.default_rng(7)
@@ -157,7 +154,7 @@ def test_random_bodies_thrown():
         xi0 = np.concatenate([3 * rng.normal(size=3), rng.normal(size=3)])
         run = gn.solve(body, "gauss4", mode="free", g0=g0, xi0=xi0, dt=0.002, n_steps=500, throw=False)
         assert run.success, (i, run.message)
-        assert np.all(np.diff(run.energy) < 1e-7), (i, np.diff(run.energy).max())
+        assert np.all(np.diff(run.energy) < 1e-8), (i, np.diff(run.energy).max())
         assert np.nanmin(run.multipliers[:, :1], initial=0.0) > -1e-9
         assert np.abs(np.nan_to_num(run.holonomic_residual)).max(initial=0.0) < 1e-12
 
