@@ -18,6 +18,7 @@ be differentiated any number of times.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -34,6 +35,11 @@ from geonh.engine import is_affine, jacobian, once
 
 MANY = 40
 """Number of unknowns above which the identity is the first inverse Jacobian of equations whose Jacobian is near 1."""
+
+
+def _as_tolerance(tol: Any) -> float:
+    """A float as it is, so that the default is recognised and left out of reprs; other numbers as a float."""
+    return tol if type(tol) is float else float(as_constant(tol, "tol"))
 
 
 class Newton(eqx.Module):
@@ -54,7 +60,7 @@ class Newton(eqx.Module):
         If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
-    tol: float = eqx.field(static=True, default=1e-9, converter=lambda tol: float(as_constant(tol, "tol")))
+    tol: float = eqx.field(static=True, default=1e-9, converter=_as_tolerance)
     max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
 
     def __check_init__(self) -> None:

@@ -1,4 +1,4 @@
-r"""Convex shapes of links that roll on surfaces, by their support functions (mathematics.md §13).
+r"""Convex shapes of links that roll on surfaces, by their support functions, as ``geonh.rolling`` has them.
 
 With the pose (R, p) of the link, the centre c of the figure, the outward normal n of the body at the contact and
 ρ = ∇H(n), the rows are φ = ψ(X), X = p + R(c + ρ), and, with two tangents T(ν) of the surface there,

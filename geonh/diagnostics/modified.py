@@ -2,7 +2,7 @@ r"""Modified equations: the vector field that the steps of a method integrate, a
 
 The steps y ↦ Φ_h(y) of a method on the constraint are, up to exponentially small terms, the flow at time h of a
 modified field f̃ = f + h^p f_p + … It is computed without expansions, as the derivative at 0 of the polynomial through
-iterates of the map (mathematics.md §23),
+iterates of the map (mathematics.md §9),
 
     f̃(y) = (1/h) Σ_k w_k Φ_h^k(y) + O(h^{2N}),   k = −N … N,   w_k = (−1)^{k+1} (N!)²/(k (N−k)! (N+k)!),   w_0 = 0,
 
@@ -102,7 +102,7 @@ def modified_field(
     t0: float = 0.0,
     controls: Any = None,
 ) -> ModifiedField:
-    """Vector field that the steps of a method integrate, at a state, to rounding (mathematics.md §23).
+    """Vector field that the steps of a method integrate, at a state, to rounding (mathematics.md §9).
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ def alternation_rates(
     """Growth rates of the part of p⁻ that alternates in sign, at a state: log of the eigenvalues of the two-step map.
 
     The sum of their real parts tends to the rate at which the motion contracts the phase space as dt → 0
-    (mathematics.md §9).
+    (mathematics.md §6).
 
     Parameters
     ----------

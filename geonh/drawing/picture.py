@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.inspection import inspected
-from geonh.arguments.precision import is_traced
+from geonh.arguments.precision import TracedError, is_traced
 from geonh.arguments.validators import shortly
 from geonh.drawing.bodies import Body, Pose, planar, shifted
 from geonh.drawing.shapes import axes, ball, cylinder, ground, prism
@@ -50,7 +50,7 @@ class Picture:
         """Bodies at (t, g)."""
         try:
             bodies = self.draw(t, g, self.parameters)
-        except jax.errors.JAXTypeError:  # reported where it is traced
+        except (TracedError, jax.errors.JAXTypeError):  # reported where it is traced
             raise
         except Exception as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from geonh.arguments.precision import float64
+from geonh.arguments.precision import TracedError, float64
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Pose
@@ -150,7 +150,7 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
         try:
             bodies = picture.still(t[0], jax.tree.map(lambda a: a[0], g))
             poses = mapped(_poses, picture, (t, g))
-        except jax.errors.TracerArrayConversionError as error:
+        except (TracedError, jax.errors.TracerArrayConversionError) as error:
             raise TypeError(
                 f"draw of {system.name!r} gives a body whose parts depend on g, or uses NumPy on it: the shape of a "
                 "body is fixed, what moves it is its pose, at=, written in jax.numpy"

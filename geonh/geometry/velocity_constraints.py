@@ -1,4 +1,4 @@
-r"""Constraints that are nonlinear in the velocity, c(x, ξ) = 0, by Chetaev's rule (mathematics.md §20).
+r"""Constraints that are nonlinear in the velocity, c(x, ξ) = 0, by Chetaev's rule (mathematics.md §8).
 
 The reaction is Aᵀλ with A = ∂c/∂ξ, of shape=[m, n]: at a velocity ξ₀ the constraint is, to first order, the affine one
 

@@ -1,4 +1,4 @@
-r"""Impacts, and rows that begin to hold: the velocity after them, by one saddle-point system (mathematics.md §19).
+r"""Impacts, and rows that begin to hold: the velocity after them, by one saddle-point system (mathematics.md §8).
 
 At an impact with rows nξ = b_n, while the system's own constraints μξ = b go on holding, with the restitution e
 
@@ -80,7 +80,11 @@ def impact(
     rows = jnp.atleast_2d(rows if is_traced(rows) else as_float64(rows, "rows"))
     if rows.ndim != 2 or rows.shape[1] != n:
         raise ValueError(f"rows must be of shape [{n}] or [k, {n}], got {list(np.shape(rows))}")
-    if not is_traced(restitution) and not np.all((as_float64(restitution, "restitution") >= 0) & (restitution <= 1)):
+    restitution, right = (
+        value if is_traced(value) else as_float64(value, name)
+        for value, name in ((restitution, "restitution"), (right, "right"))
+    )
+    if not is_traced(restitution) and not np.all((restitution >= 0) & (restitution <= 1)):
         raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
     if not is_traced(g, xi):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (n,))

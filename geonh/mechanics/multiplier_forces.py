@@ -1,4 +1,4 @@
-r"""Forces that depend on the multipliers of the constraints, as friction does (mathematics.md §18).
+r"""Forces that depend on the multipliers of the constraints, as friction does (mathematics.md §8).
 
     Mξ̇ − (μᵀ + C(t, x, ξ))λ = …,   μξ̇ = …
 

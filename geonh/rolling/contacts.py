@@ -117,6 +117,8 @@ def start(
         more curved than the surface there, or penetrates it elsewhere, as ``overlap`` measures.
     """
     system = system.systems[0] if isinstance(system, Modes) else system
+    if not isinstance(system, System):
+        raise TypeError(f"system must be a rolling body, a System or Modes, got {shortly(system)}")
     refuse_another(system.parameters, system)
     slip = as_float64(slip, "slip", (3,))
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))

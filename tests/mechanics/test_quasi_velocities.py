@@ -155,6 +155,9 @@ class Rows(NamedTuple):
     def is_nonlinear(self):
         return False
 
+    def holding(self, x):
+        return self
+
     def annihilator(self, x):
         return jnp.asarray(self.mu[x])
 

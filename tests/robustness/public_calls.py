@@ -98,6 +98,8 @@ CALLS = {
     "AffineDistribution": {"forms": [[0.0, 0.0, 1.0]], "rhs": [1.0]},
     "Distribution": {"forms": [[0.0, 0.0, 1.0]]},
     "Event": {"function": lambda t, g, xi, lam: g[0], "direction": 0, "stop": False, "name": "event"},
+    "SlipEnds": {"stop": True, "name": "slip ends"},
+    "VelocityConstraints": {"velocity": lambda x, xi: [xi @ xi - 1.0]},
     "Gauss": {"stages": 2, "retraction": "auto", "newton": None},
     "SymmetricProjection": {"rule": "trapezoid", "retraction": "auto", "newton": None},
     "System": {
@@ -398,6 +400,18 @@ CALLS = {
     },
     "diagnostics.alternation": {"trajectory": RUN},
     "diagnostics.contraction_rate": {"system": SLEIGH, "method": gn.GNI(), **START, "g0": G},
+    "diagnostics.modified_field": {"system": SLEIGH, "method": gn.GNI(), **START, "g0": G, "t0": 0.0, "controls": None},
+    "diagnostics.predicted_drift": {
+        "system": SLEIGH,
+        "method": gn.RKMK(4),
+        **START,
+        "g0": G,
+        "n_steps": 8,
+        "t0": 0.0,
+        "controls": None,
+        "samples": 4,
+    },
+    "diagnostics.alternation_rates": {"system": SLEIGH, "method": gn.GNI(), **START, "g0": G, "t0": 0.0},
     "diagnostics.convergence": {
         "system": SLEIGH,
         "method": gn.GNI(),
@@ -433,6 +447,7 @@ CALLS = {
     "drawing.ground": {"turns": False},
     "drawing.line": {"points": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]},
     "drawing.link": {"a": [0.0, 0.0, 0.0], "b": [1.0, 0.0, 0.0]},
+    "drawing.mesh": {"vertices": np.eye(3), "faces": [[0, 1, 2]]},
     "drawing.momenta": {"trajectory": RUN, "nodes": None},
     "drawing.planar": {"theta": 0.1, "x": 0.0, "y": 0.0, "z": 0.0},
     "drawing.prism": {"outline": [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], "height": 1.0},
@@ -506,6 +521,15 @@ CALLS = {
     "mechanics.FirstIntegral": {"function": lambda g, xi, p, q: xi[0], "note": "", "momentum": "average"},
     "mechanics.accelerations": {"system": SLEIGH, "t": 0.0, "g": G, "xi": XI, "u": None},
     "mechanics.multipliers": {"system": SLEIGH, "t": 0.0, "g": G, "xi": XI, "u": None},
+    "mechanics.impact": {
+        "system": SLEIGH,
+        "g": G,
+        "xi": XI,
+        "rows": [[0.0, 1.0, 0.0]],
+        "restitution": 0.5,
+        "right": 0.0,
+        "t": 0.0,
+    },
     "mechanics.check_system": {
         "system": SLEIGH,
         "at": None,
@@ -567,6 +591,7 @@ CALLS = {
     "plotting.plot_poincare": {"sections": {"a": SECTION}, "x": "x", "y": "y", "show": False},
     "plotting.plot_trajectory": {"trajectory": RUN, "show": False},
     # --- bodies
+    "bodies.Mesh": {"vertices": np.eye(3), "faces": [[0, 1, 2]]},
     "bodies.poses": {"system": ARM, "g": [0.1]},
     "bodies.start": {"system": ARM, "positions": None, "velocities": None},
     "bodies.tree": {
@@ -652,6 +677,10 @@ LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate Opti
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
-TreeSystem from_file read Start Page Passed Statistic Sweep
+TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
+ELSEWHERE = """
+Friction Loop Modes Rolling Spring Transition build contact_force join
+"""
+"""Names whose wrong arguments are tested in the tests of their packages."""
