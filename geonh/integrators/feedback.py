@@ -282,5 +282,5 @@ def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:
     return solver.step(terms, 0.0, 1.0, z, None, state, made_jump=False)[0]
 
 
-EXCESS = 2.0
-"""Factor of the stability limit at which a run ends: less, and for a few steps, is harmless."""
+EXCESS = 1.1
+"""Factor of the stability limit at which a run ends: a brief excess below it is harmless."""
