@@ -116,7 +116,9 @@ def chain():
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in ("fixed", "revolute") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
 def test_loops_leave_what_their_joint_allows(kind):
     """Dimensions, and motions of the joint itself: turns about its axis, displacements along it."""
     rows = {
