@@ -31,7 +31,7 @@ from jax import Array, lax
 
 from geonh.arguments.signatures import validated
 from geonh.diagnostics.structure import time_reversed
-from geonh.engine import computed, mapped
+from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
@@ -42,7 +42,7 @@ from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.observables import observe
-from geonh.runs.start import as_start, known_sound
+from geonh.runs.start import InitialData, as_start, known_sound
 
 ITERATES = 8
 """Largest N: iterates on either side of a state."""
@@ -135,17 +135,15 @@ def modified_field(
     .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
        ch. IX.
     """
-    chosen = with_fixed_steps(as_method(method, controls))
-    start = as_start(system, chosen, xi0, g0, dt, t0, 1, controls)
-    problem = Problem(known_sound(system, chosen, start), chosen, start.clock)
-    states = jax.tree.map(lambda a: np.asarray(a)[None], Start(start.clock.t0, start.g, start.xi))
+    method = with_fixed_steps(as_method(method, controls))
+    problem, states = at_one_state(system, method, as_start(system, method, xi0, g0, dt, t0, 1, controls))
     fields = modified_fields(problem, states)
-    exact = computed(motion_rates, problem, Start(start.clock.t0, start.g, start.xi))[0]
+    exact = mapped(motion_rates, problem, states)[0][0]
     n = system.group.dim
     return ModifiedField(
         fields.values[0, :n],
         fields.values[0, n:],
-        np.asarray(start.xi),
+        states.xi[0],
         np.asarray(exact),
         {name: rate[0] for name, rate in fields.rates.items()},
         int(fields.iterates[0]),
@@ -197,9 +195,17 @@ class ModifiedFields(NamedTuple):
 
 
 def with_fixed_steps(method: Integrator) -> Integrator:
+    """The method; ValueError if its steps differ in length."""
     if method.holds is Pace:
         raise ValueError(f"{type(method).__name__} has steps of variable length: pass the method that makes them")
     return method
+
+
+def at_one_state(system: System, method: Integrator, start: InitialData) -> tuple[Problem, Start]:
+    """Problem of a validated start, and its state as the only one of many."""
+    state = Start(start.clock.t0, start.g, start.xi)
+    problem = Problem(known_sound(system, method, start), method, start.clock)
+    return problem, jax.tree.map(lambda a: np.asarray(a)[None], state)
 
 
 def _inverse(method: Integrator) -> Integrator | None:

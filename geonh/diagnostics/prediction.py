@@ -20,7 +20,7 @@ from scipy.linalg import expm, logm
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
-from geonh.diagnostics.modified import Start, advanced, modified_fields, motion_rates, with_fixed_steps
+from geonh.diagnostics.modified import Start, advanced, at_one_state, modified_fields, motion_rates, with_fixed_steps
 from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
@@ -29,7 +29,7 @@ from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.runs.solve import solve
-from geonh.runs.start import as_start, known_sound
+from geonh.runs.start import as_start
 
 
 @dataclass(frozen=True)
@@ -187,9 +187,7 @@ def alternation_rates(
     chosen = with_fixed_steps(as_method(method))
     if not _alternates(chosen, system):
         return np.zeros(0, complex)
-    start = as_start(system, chosen, xi0, g0, dt, t0, 1, None)
-    problem = Problem(known_sound(system, chosen, start), chosen, start.clock)
-    states = jax.tree.map(lambda a: np.asarray(a)[None], Start(start.clock.t0, start.g, start.xi))
+    problem, states = at_one_state(system, chosen, as_start(system, chosen, xi0, g0, dt, t0, 1, None))
     rates = np.linalg.eigvals(_alternation_generators(problem, states)[0])
     return rates[np.argsort(-rates.real)]
 

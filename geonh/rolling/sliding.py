@@ -50,6 +50,8 @@ STEPS = 60
 LITTLE = 1e-8
 """Acceleration of a beginning slip, relative to that by the force of friction, at which its direction is that against
 the force for rolling."""
+CLOSE = 1e-9
+"""Margin of the friction cone, relative to the normal force, that counts as within it."""
 
 
 def with_friction(systems: Callable[..., System], friction: Any, restitution: float, name: str) -> Modes:
@@ -195,10 +197,6 @@ def _speeds(roll: System, place: tuple) -> tuple[Array, Array]:
     at = contact_velocity(t, g, xi, roll.parameters)
     tangential = at.tangents @ at.relative
     return at.normal @ at.relative, jnp.sqrt(tangential @ tangential)
-
-
-CLOSE = 1e-9
-"""Margin of the friction cone, relative to the normal force, that counts as within it."""
 
 
 def _free(system: System) -> System:
