@@ -90,11 +90,13 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     Raises
     ------
     TypeError
-        If it takes neither these nor one more positional argument, in another order, or names the time where there is
-        none.
+        If it is no function, takes neither these nor one more positional argument, in another order, or names the time
+        where there is none.
     """
     expected = arguments.split(", ")
     message = f"{name} takes ({arguments}) or ({arguments}, parameters)"
+    if not callable(function):
+        raise TypeError(f"{message}, got {shortly(function)}")
     _refuse_unhashable(function, name)
     try:
         signature = inspect.signature(function)

@@ -21,11 +21,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_count, shortly
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 
 ARGUMENTS = "t, x, xi"
@@ -71,8 +71,8 @@ class Friction(eqx.Module):
 
     def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
         if not (callable(coefficient) or isinstance(coefficient, str)):
-            coefficient = np.asarray(coefficient, dtype=float)
-            if coefficient.shape != () or not coefficient >= 0:
+            coefficient = as_float64(coefficient, "coefficient of friction", ())
+            if not is_traced(coefficient) and not coefficient >= 0:
                 raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
