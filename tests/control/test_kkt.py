@@ -12,7 +12,7 @@ SINGULAR = """
 import numpy as np, scipy
 from geonh.control.kkt import kkt_solver
 random = np.random.default_rng(1)
-for _ in range(400):
+for _ in range(100):
     n = random.integers(2, 60)
     m = random.integers(1, n)
     A = scipy.sparse.random(m, n, 0.15, random_state=random.integers(2**31), format="csr")

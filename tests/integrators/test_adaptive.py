@@ -56,6 +56,7 @@ def within_the_tolerance(name, tolerances, method=None):
     ("name", "method"),
     [("snakeboard", "rkmk5"), ("heavy-top", "rkmk5"), ("rolling-disc", "rkmk5"), ("suslov", "gauss4")],
 )
+@pytest.mark.quick("suslov-gauss4", "snakeboard-rkmk5")
 def test_the_global_error_is_within_the_tolerance(name, method):
     within_the_tolerance(name, (1e-5, 1e-9), method)
 
