@@ -56,6 +56,7 @@ def charge():
 
 
 @pytest.mark.parametrize("gamma", [2.0, 2.0 + 1e-12, 4.0, 8.0, 16.0, 30.0, 1e3, 1e4])
+@pytest.mark.quick("2.0", "30.0", "10000.0")
 def test_momenta_that_parts_of_a_correction_meet(gamma):
     """From rest the way to γ = 2ⁿ ends exactly at a part of a correction; beyond, the gap 1 − v is far below v."""
     size = np.sqrt((gamma - 1) * (gamma + 1))
