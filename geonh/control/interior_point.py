@@ -147,7 +147,7 @@ class InteriorPoint:
             point = Iterate(motion, s, zero, upper - lower, lower, upper)
             point = point._replace(equations=self._least_squares(at, scale))
         else:
-            point = warm._replace(motion=motion)
+            point = Iterate(motion, warm.slacks, *(scale * part for part in warm[2:]))
         self.iterations, self.shift = 0, 0.0
         theta = self._violation(now, point.slacks)
         smallest, largest = 1e-4 * max(1.0, theta), 1e4 * max(1.0, theta)
@@ -229,6 +229,15 @@ class InteriorPoint:
         row = int(beyond.argmax())
         node = min(row // max(problem.shapes.inequalities.intervals, 1), problem.n_steps)
         return f"{names[row]} is beyond its bounds by {beyond[row]:.2g} at node {node}"
+
+    def polished(self, motion: DiscreteMotion, multipliers: np.ndarray, iterations: int) -> Outcome:
+        """Outcome of another solver that found a motion and multipliers of equations and inequalities."""
+        values, mu = self.problem.values(motion), TOLERANCE / 10
+        s, y = self._interior(values.inequalities, 1e-12), multipliers[self._n_equations :]
+        lower, upper = np.maximum(-y, mu / (s - self.lower)), np.maximum(y, mu / (self.upper - s))
+        point = Iterate(motion, s, multipliers[: self._n_equations], y, lower, upper)
+        found = self.solve(motion, point, mu)
+        return found._replace(iterations=iterations + found.iterations)
 
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""

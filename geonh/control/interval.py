@@ -124,18 +124,16 @@ def end_values(of: Equations, data: tuple[End, Array]) -> Values:
     )
 
 
-def interval_derivatives(of: Equations, data: tuple[Interval, Weights]) -> Derivatives:
-    """Derivatives of ``interval_values``."""
-    interval, weights = data
-    size = 2 * (len(interval.begin.xi) * 2 + len(interval.begin.u)) + 1
-    return _derivatives(lambda z: interval_values(of, (interval, z)), size, weights)
+def interval_derivatives(of: Equations, data: tuple[Interval, Array, Weights]) -> Derivatives:
+    """Derivatives of ``interval_values`` by z."""
+    interval, z, weights = data
+    return _derivatives(lambda z: interval_values(of, (interval, z)), z, weights)
 
 
-def end_derivatives(of: Equations, data: tuple[End, Weights]) -> Derivatives:
-    """Derivatives of ``end_values``."""
-    end, weights = data
-    size = len(end.node.xi) * 2 + len(end.node.u) + 1
-    return _derivatives(lambda z: end_values(of, (end, z)), size, weights)
+def end_derivatives(of: Equations, data: tuple[End, Array, Weights]) -> Derivatives:
+    """Derivatives of ``end_values`` by z."""
+    end, z, weights = data
+    return _derivatives(lambda z: end_values(of, (end, z)), z, weights)
 
 
 def moved(group: Any, data: tuple[Node, Array]) -> Node:
@@ -151,9 +149,8 @@ def _moved(of: Equations, node: Node, z: Array) -> Node:
     return Node(group.compose(node.g, group.exp(z[:n])), node.xi + z[n : 2 * n], node.u + z[2 * n :])
 
 
-def _derivatives(values: Callable[[Array], Values], size: int, weights: Weights) -> Derivatives:
-    zero = jnp.zeros(size)
-    here = jax.eval_shape(values, zero)
+def _derivatives(values: Callable[[Array], Values], at: Array, weights: Weights) -> Derivatives:
+    size, here = len(at), jax.eval_shape(values, at)
     n_e, n_i = here.equations.shape[0], here.inequalities.shape[0]  # type: ignore[union-attr]
 
     def together(z: Array) -> Array:
@@ -161,9 +158,9 @@ def _derivatives(values: Callable[[Array], Values], size: int, weights: Weights)
         slope = back(Values(*weights))[0]
         return jnp.concatenate([slope, now.equations, now.inequalities, now.cost[None]])
 
-    J = jacobian(together, zero, together=SIDE_BY_SIDE)
+    J = jacobian(together, at, together=SIDE_BY_SIDE)
     return Derivatives(
-        values(zero), J[:size], J[size : size + n_e], J[size + n_e : size + n_e + n_i], J[size + n_e + n_i]
+        values(at), J[:size], J[size : size + n_e], J[size + n_e : size + n_e + n_i], J[size + n_e + n_i]
     )
 
 

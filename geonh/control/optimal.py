@@ -18,6 +18,7 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
+from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import Point
@@ -208,7 +209,8 @@ def optimal_control(
     .. [Waechter2006] A. Wächter, L. T. Biegler, "On the implementation of an interior-point filter line-search
        algorithm for large-scale nonlinear programming", Math. Program. 106 (2006), 25–57.
     """
-    one_of(solver, "solver", ("geonh", "ipopt"))
+    if one_of(solver, "solver", ("geonh", "ipopt")) == "ipopt":
+        require_ipopt()
     method = as_method(RKMK() if method is None else method)
     if not isinstance(method, RKMK | SymmetricProjection):
         raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
@@ -285,8 +287,6 @@ def _solved(
     problem: Transcription, motion: DiscreteMotion, max_iterations: int, solver: str, warm: Iterate | None = None
 ) -> Outcome:
     if solver == "ipopt":
-        from geonh.control.ipopt import solve_by_ipopt
-
         return solve_by_ipopt(problem, motion, max_iterations)
     method = InteriorPoint(problem, max_iterations)
     return method.solve(motion) if warm is None else method.solve(motion, warm, WARM)

@@ -141,7 +141,7 @@ class Transcription:
         )
 
     @functools.cached_property
-    def _columns(self) -> Parts:
+    def columns(self) -> Parts:
         """Columns of the unknowns of each interval, shape=[K, N], and of the end, shape=[1, m + 1]."""
         K, m = self.n_steps, self.width
         spans = np.full((K, 1), self.size - 1)
@@ -151,7 +151,7 @@ class Transcription:
     def _sparse(self, blocks: Parts) -> Any:
         """Sparse matrix of the rows of all intervals and of the end."""
         indices = [
-            np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self._columns, blocks, strict=True)
+            np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self.columns, blocks, strict=True)
         ]
         lengths = [np.full(b.shape[0] * b.shape[1], b.shape[2]) for b in blocks]
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
@@ -174,8 +174,8 @@ class Transcription:
         return {
             interval_values: prepared(interval_values, of, (interval, np.zeros(2 * m + 1))),
             end_values: prepared(end_values, of, (end, np.zeros(m + 1))),
-            interval_derivatives: prepared(interval_derivatives, of, (interval, weights[0])),
-            end_derivatives: prepared(end_derivatives, of, (end, weights[1])),
+            interval_derivatives: prepared(interval_derivatives, of, (interval, np.zeros(2 * m + 1), weights[0])),
+            end_derivatives: prepared(end_derivatives, of, (end, np.zeros(m + 1), weights[1])),
             moved: prepared(moved, self.system.group, (node, np.zeros(m))),
         }
 
@@ -191,30 +191,36 @@ class Transcription:
     def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
         """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
         step = np.zeros(self.size) if step is None else step
-        data, columns = self._data(motion), self._columns
+        data, columns = self._data(motion), self.columns
         inner = self._programs[interval_values]((data.intervals, step[columns.intervals]))
         return _joined(inner, self._programs[end_values]((data.end, step[columns.end])))
 
     def linearised(
-        self, motion: DiscreteMotion, equations: np.ndarray, inequalities: np.ndarray, cost: float
+        self,
+        motion: DiscreteMotion,
+        equations: np.ndarray,
+        inequalities: np.ndarray,
+        cost: float,
+        step: np.ndarray | None = None,
     ) -> Linearisation:
-        """Derivatives, with the Hessian of the Lagrangian cost·J + equations·e + inequalities·c."""
-        data, shapes = self._data(motion), self.shapes
+        """Derivatives by a step, there, with the Hessian of the Lagrangian cost·J + equations·e + inequalities·c."""
+        step = np.zeros(self.size) if step is None else step
+        data, shapes, columns = self._data(motion), self.shapes, self.columns
         split = zip(self.split(equations, shapes.equations), self.split(inequalities, shapes.inequalities), strict=True)
         inner, end = (Weights(e, c, np.full(len(e), cost)) for e, c in split)
         parts = Parts(
-            self._programs[interval_derivatives]((data.intervals, inner)),
-            self._programs[end_derivatives]((data.end, end)),
+            self._programs[interval_derivatives]((data.intervals, step[columns.intervals], inner)),
+            self._programs[end_derivatives]((data.end, step[columns.end], end)),
         )
-        for part, columns in zip(parts, self._columns, strict=True):
-            given = self.given[columns]
+        for part, of_part in zip(parts, columns, strict=True):
+            given = self.given[of_part]
             part.hessian[given[:, :, None] | given[:, None, :]] = 0.0
             for k in np.flatnonzero(given.any(axis=1)):
                 for block in (part.equations, part.inequalities, part.cost[:, None, :]):
                     block[k][:, given[k]] = 0.0
         gradient = np.zeros(self.size)
-        for part, columns in zip(parts, self._columns, strict=True):
-            np.add.at(gradient, columns, part.cost)
+        for part, of_part in zip(parts, columns, strict=True):
+            np.add.at(gradient, of_part, part.cost)
         e, c = Parts(*(part.equations for part in parts)), Parts(*(part.inequalities for part in parts))
         values = _joined(*(part.values for part in parts))
         hessian = Parts(*(part.hessian for part in parts))
