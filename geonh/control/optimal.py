@@ -176,7 +176,7 @@ def optimal_control(
         Number of guesses of which the best solution is returned; when left out, guesses are tried until one succeeds,
         at most 12.
     method : Integrator or str, optional
-        ``RKMK``, explicit, of any order (4 when left out), or ``SymmetricProjection``.
+        ``RKMK``, explicit, of any order, 4 when left out; or ``SymmetricProjection``, the default with φ = 0.
     solver : str
         "geonh", or "ipopt", an extra.
     t0 : float
@@ -211,7 +211,8 @@ def optimal_control(
     """
     if one_of(solver, "solver", ("geonh", "ipopt")) == "ipopt":
         require_ipopt()
-    method = as_method(RKMK() if method is None else method)
+    default = RKMK() if system.holonomic is None else SymmetricProjection()
+    method = as_method(default if method is None else method)
     if not isinstance(method, RKMK | SymmetricProjection):
         raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
     steering = steering_problem(
