@@ -1,10 +1,10 @@
 r"""KKT systems of a transcription, factorised from interval to interval with their inertia.
 
-With w_k the unknowns of node k, λ_k the multipliers of the equations E_k⁻w_k + E_k⁺w_{k+1} of an interval, and ν those of
-R w_K at the end, the matrix is block tridiagonal in the blocks (w_0), (w_1, λ_0), …, (w_K, λ_{K−1}, ν), bordered by T. Each
-block is eliminated by a symmetric indefinite factorisation (Bunch, Kaufman), S_k = D_k − B_k S_{k−1}⁻¹ B_kᵀ; the inertia of
-the whole is the sum of those of the S_k (Haynsworth), and says whether the Hessian is positive definite on the kernel of
-the equations.
+With w_k the unknowns of node k, λ_k the multipliers of the equations E_k⁻w_k + E_k⁺w_{k+1} of an interval, and ν those
+of R w_K at the end, the matrix is block tridiagonal in the blocks (w_0), (w_1, λ_0), …, (w_K, λ_{K−1}, ν), bordered by
+T. Each block is eliminated by a symmetric indefinite factorisation (Bunch, Kaufman), S_k = D_k − B_k S_{k−1}⁻¹ B_kᵀ;
+the inertia of the whole is the sum of those of the S_k (Haynsworth), and says whether the Hessian is positive definite
+on the kernel of the equations.
 
 Source: Nocedal, Wright, *Numerical Optimization* (2006), §16.2, §19.3; Bunch, Kaufman, *Math. Comp.* 31 (1977) 163.
 """

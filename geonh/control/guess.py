@@ -55,7 +55,8 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
         guess = jax.tree.map(lambda *a: np.stack([np.asarray(b, float) for b in a]), *points), np.stack(controls)
     if not isinstance(guess, list | tuple) or len(guess) != 2:
         raise TypeError(
-            f"guess must be an OptimalControl, a Trajectory, a function of t, or (points, controls), got {shortly(guess)}"
+            "guess must be an OptimalControl, a Trajectory, a function of t, or (points, controls), got "
+            f"{shortly(guess)}"
         )
     points, controls = as_points(group, guess[0], "guess"), as_float64(guess[1], "guess")
     count = len(controls) if controls.ndim else 0

@@ -1,11 +1,11 @@
 r"""A primal-dual interior-point method for transcriptions, with a filter and feasibility restoration.
 
-min f(w) under e(w) = 0 and l ≤ c(w) ≤ h, with slacks s of c(w) − s = 0 and barriers −μΣlog(s − l) − μΣlog(h − s). Slacks
-and multipliers of the bounds are eliminated, so a step is a KKT system in the unknowns and the multipliers of e alone,
-with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum. Steps are
-accepted by a filter of constraint violation and barrier function, with second-order corrections; where none is, the
-violation alone is reduced by the Levenberg–Marquardt method, which needs no Jacobian of full rank: from rest, parking
-sideways is impossible to first order.
+min f(w) under e(w) = 0 and l ≤ c(w) ≤ h, with slacks s of c(w) − s = 0 and barriers −μΣlog(s − l) − μΣlog(h − s).
+Slacks and multipliers of the bounds are eliminated, so a step is a KKT system in the unknowns and the multipliers of e
+alone, with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum.
+Steps are accepted by a filter of constraint violation and barrier function, with second-order corrections; where none
+is, the violation alone is reduced by the Levenberg–Marquardt method, which needs no Jacobian of full rank: from rest,
+parking sideways is impossible to first order.
 
 Source: Wächter, Biegler, *Math. Program.* 106 (2006) 25.
 """
@@ -59,6 +59,7 @@ class Outcome(NamedTuple):
     optimality: float
     iterations: int
     reason: str
+    is_unbounded: bool
 
     @property
     def solved(self) -> bool:
@@ -115,7 +116,8 @@ class InteriorPoint:
 
     def _barrier(self, slacks: np.ndarray) -> float:
         both = np.concatenate([slacks - self.lower, self.upper - slacks])
-        return -float(np.log(both[np.isfinite(both)]).sum())
+        both = both[np.isfinite(both)]
+        return -float(np.log(both).sum()) if (both > 0).all() else np.inf
 
     def _longest(self, slacks: np.ndarray, step: np.ndarray, keep: float) -> float:
         """Longest step that keeps a part of the distances to the bounds."""
@@ -185,6 +187,13 @@ class InteriorPoint:
             else:
                 point = moved
         solved = not failure or self._almost(at.values, point, residual)
+        if solved and (found := self._direction(at, point, scale, mu)):  # to rounding
+            step = found[1]
+            exact = self._accepted(point, step.unknowns, point.slacks + step.slacks, step, 1.0, 0.0, mu)
+            if self._longest(point.slacks, step.slacks, 1.0) == 1.0:
+                then = problem.linearised(exact.motion, exact.equations, exact.inequalities, scale)
+                if self._violation(then.values, exact.slacks) < self._violation(at.values, point.slacks):
+                    point, at, residual = exact, then, self._stationarity(then, exact, scale)
         if solved:
             failure = self._fault(at, point)
         elif not failure.startswith("the cost"):
@@ -202,14 +211,15 @@ class InteriorPoint:
             optimality=float(np.abs(residual).max()) / scale,
             iterations=self.iterations,
             reason=failure,
+            is_unbounded=failure.startswith("the cost decreases"),
         )
 
     def _fault(self, at: Linearisation, point: Iterate) -> str:
         """Reason why a KKT point is not a solution; "" if it is one."""
         if self.problem.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
             return (
-                f"the cost decreases with the span without bound, to {at.values.cost:.3g} in {point.motion.span:.3g} s; "
-                "add a cost of time"
+                f"the cost decreases with the span without bound, to {at.values.cost:.3g} in {point.motion.span:.3g} "
+                "s; add a cost of time"
             )
         sigma = point.lower / (point.slacks - self.lower) + point.upper / (self.upper - point.slacks)
         factors = Factors(self._condensed(at, sigma), at.equation_blocks, self.problem.given, corner=CORNER)
@@ -453,8 +463,7 @@ class InteriorPoint:
                 return Iterate(motion, s, point.equations, upper - lower, lower, upper), ""
         if self.iterations >= self.max_iterations:
             return point._replace(motion=motion), f"no convergence in {self.iterations} iterations"
-        for motion, _ in self._less_violation(motion, 1e-6):  # noqa: B020
-            pass
+        *_, (motion, _) = self._less_violation(motion, 1e-6)
         return point._replace(motion=motion), "not all constraints can be met near this guess"
 
     def _less_violation(self, motion: DiscreteMotion, slack: float) -> Iterator[tuple[DiscreteMotion, Linearisation]]:

@@ -1,20 +1,20 @@
 r"""The equations of one interval of a transcription and of its end, with derivatives of the first and second order.
 
-Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and the span T, h = T/K. A step
-of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and the 2n equations of the interval are
+Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and the span T, h = T/K. A
+step of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and the 2n equations of the interval are
 
     explicit methods:     log(Φ_g⁻¹g_{k+1})/h = 0,   ξ_{k+1} − Φ_ξ = 0;
-    symmetric projection: F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0, divided by h,   ξ_{k+1} − Φ_ξ(ζ_k) = 0,
+    symmetric projection: F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0, by h,   ξ_{k+1} − Φ_ξ(ζ_k) = 0,
 
-with ζ_k = τ⁻¹(g_k⁻¹g_{k+1}), so that no momentum and no multiplier is unknown and nothing is iterated. Constraints on the
-velocity hold since Φ_ξ satisfies them. The cost of an interval is (h/6)(c_k + 4c_{k+½} + c_{k+1}) for methods of order
-above 2, with the middle of the cubic through both ends in the algebra, and (h/2)(c_k + c_{k+1}) else.
+with ζ_k = τ⁻¹(g_k⁻¹g_{k+1}), so that no momentum and no multiplier is unknown and nothing is iterated. Constraints on
+the velocity hold since Φ_ξ satisfies them. The cost of an interval is (h/6)(c_k + 4c_{k+½} + c_{k+1}) for methods of
+order above 2, with the middle of the cubic through both ends in the algebra, and (h/2)(c_k + c_{k+1}) else.
 
 The Lagrangian σf + λᵀe + yᵀi of a cost f, equations e and inequalities i is differentiated backwards, and its gradient
 with (e, i, f) forwards: one program gives the Hessian of the Lagrangian and all Jacobians, exactly.
 
-Source: Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming* (2010), ch. 4; with the
-equations of ``SymmetricProjection``, Leyendecker et al., *Optim. Control Appl. Meth.* 31 (2010) 505.
+Source: Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming* (2010), ch. 4; with
+the equations of ``SymmetricProjection``, Leyendecker et al., *Optim. Control Appl. Meth.* 31 (2010) 505.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def require_ipopt() -> None:
 
 
 def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations: int) -> Outcome:
-    """Search for a local minimum from a motion by Ipopt; what it found is verified, and polished, by Newton's method."""
+    """Search for a local minimum from a motion by Ipopt; Newton's method verifies and polishes what it finds."""
     import ipyopt
 
     own = InteriorPoint(problem, max_iterations)
@@ -59,7 +59,9 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
 
     first = at(np.zeros(problem.size))
     rows = [m.tocoo() for m in (first.equations, first.inequalities)]
-    pairs = [(c[:, np.nonzero(low)[0]], c[:, np.nonzero(low)[1]]) for c, low in zip(problem.columns, below, strict=True)]
+    pairs = [
+        (c[:, np.nonzero(low)[0]], c[:, np.nonzero(low)[1]]) for c, low in zip(problem.columns, below, strict=True)
+    ]
     free = np.where(problem.given, 0.0, NO_BOUND)
     ipopt = ipyopt.Problem(
         n=problem.size,
@@ -83,4 +85,3 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
     multipliers, of_bounds = np.zeros(n_e + n_c), np.zeros(problem.size)
     z = ipopt.solve(np.zeros(problem.size), mult_g=multipliers, mult_x_L=of_bounds, mult_x_U=of_bounds.copy())[0]
     return own.polished(problem.moved(guess, z), multipliers, int(ipopt.stats["n_iter"]))
-

@@ -80,8 +80,9 @@ class OptimalControl:
     def __str__(self) -> str:
         tries = f", the best of {len(self.costs)} from {self.tried} guesses" if self.tried > 1 else ""
         return (
-            f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, {len(self.t) - 1} "
-            f"steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, {self.iterations} iterations{tries}"
+            f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, "
+            f"{len(self.t) - 1} steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, "
+            f"{self.iterations} iterations{tries}"
         )
 
     __repr__ = __str__
@@ -245,8 +246,8 @@ def optimal_control(
     for tried, last in enumerate(islice(search, count), 1):  # noqa: B007
         if last.solved:
             found.append(last)
-            if tries is None:
-                break
+        if last.is_unbounded or (last.solved and tries is None):
+            break
     if not found:
         assert last is not None
         raise RuntimeError(f"no optimal control of {system.name} found: {last.reason}; {tried} guesses were tried")

@@ -53,9 +53,9 @@ class Conditions(NamedTuple):
     """What is asked at nodes and at the end, as a part of programs.
 
     ``components`` are places of bounded components in (g as a vector, ξ, u); ``path`` and ``terminal`` functions
-    c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost; ``end_rows``
-    and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``n_rates`` the number of controls whose rates
-    are bounded.
+    c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;
+    ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``n_rates`` the number of
+    controls whose rates are bounded.
     """
 
     cost: UserFunction

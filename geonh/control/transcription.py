@@ -130,8 +130,7 @@ class Transcription:
 
     def name(self, row: int) -> str:
         """Name of an equation."""
-        inner, end = self.shapes.equations
-        n, conditions = self.system.group.dim, self.steering.conditions
+        inner, conditions = self.shapes.equations.intervals, self.steering.conditions
         if row < self.n_steps * inner:
             return f"the equations of motion of step {row // inner}"
         return (
@@ -150,15 +149,13 @@ class Transcription:
 
     def _sparse(self, blocks: Parts) -> Any:
         """Sparse matrix of the rows of all intervals and of the end."""
-        indices = [
-            np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self.columns, blocks, strict=True)
-        ]
+        indices = [np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self.columns, blocks, strict=True)]
         lengths = [np.full(b.shape[0] * b.shape[1], b.shape[2]) for b in blocks]
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         return scipy.sparse.csr_matrix((blocks.flat(), np.concatenate(indices), starts), (len(starts) - 1, self.size))
 
     @functools.cached_property
-    def _programs(self) -> dict[Callable, Parts]:
+    def _programs(self) -> dict[Callable, Callable]:
         of = Equations(
             self.system,
             self.method,
