@@ -264,9 +264,9 @@ def _function(function: Any, name: str, arguments: str, system: System, at: tupl
 
 def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[UserFunction, ...], Inequalities]:
     """Bounded functions (c, lower, upper) of (t, g, ξ, u), one or a list of them, and their bounds."""
-    if given is None:
-        given = []
-    several = [given] if isinstance(given, tuple) and given and callable(given[0]) else list(given)
+    if not isinstance(given, tuple | list | None):
+        raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(given)}")
+    several = [given] if given and callable(given[0]) else list(given or ())
     functions, bounds = [], Inequalities((), np.zeros(0), np.zeros(0))
     for i, one in enumerate(several):
         if not isinstance(one, tuple | list) or len(one) != 3:
