@@ -29,6 +29,7 @@ from geonh.algebra.implicit import implicit
 from geonh.algebra.iterations import HALF, Limits, NewtonIteration, damped
 from geonh.algebra.linear import solve
 from geonh.algebra.quasi_newton import QuasiNewtonIteration
+from geonh.arguments.foreign import Module
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count
 from geonh.engine import is_affine, jacobian, once
@@ -42,7 +43,7 @@ def _as_tolerance(tol: Any) -> float:
     return tol if type(tol) is float else float(as_constant(tol, "tol"))
 
 
-class Newton(eqx.Module):
+class Newton(Module):
     """Newton's method; the Jacobian is kept and updated where that is cheaper.
 
     Parameters

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import is_whole, shortly
+from geonh.arguments.validators import as_names, entries, is_whole, shortly
 from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
@@ -290,6 +290,7 @@ class Ensemble(Observed):
 
         A parameter is labelled "parameter …" if its name is taken, also by one of ``others``.
         """
+        others = as_names(entries(others), "others")
         units = self.units
         nodes = "time" if self.same_times else "step"
         variables: dict[str, tuple] = {

@@ -82,6 +82,12 @@ class Composition(Integrator):
     fractions: tuple[float, ...] = eqx.field(static=True)
     composed_order: int = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.members, tuple):
+            raise TypeError(f"members must be a tuple of methods, got {shortly(self.members)}")
+        for member in self.members:
+            require_method(member, "members")
+
     @property
     def parts(self) -> tuple[Integrator, ...]:
         """Method of each substep."""

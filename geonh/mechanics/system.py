@@ -23,7 +23,7 @@ from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
-from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral, require_integrals
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import UNDETERMINED, Rank
 from geonh.units import declared_units
@@ -147,6 +147,7 @@ class System(ConstrainedSystem):
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
                 raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {shortly(mapping)}")
+        require_integrals(first_integrals or {})
         if not isinstance(name, str):
             raise TypeError(f"name must be text, got {shortly(name)}")
         if not name.isprintable():  # half of a surrogate pair is not, and cannot be stored in a file
@@ -381,10 +382,6 @@ class System(ConstrainedSystem):
         vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
         for key, integral in self.first_integrals.items():
             name = f"first integral {key!r}"
-            if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
-                raise TypeError(
-                    f"first_integrals must map names to FirstIntegral(function), got {shortly(key)}: {integral!r}"
-                )
             if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))

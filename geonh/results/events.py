@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.foreign import Module
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
@@ -35,7 +36,7 @@ def _plain(number: Any) -> Any:
     return int(number) if isinstance(number, np.integer) else number
 
 
-class Event(eqx.Module):
+class Event(Module):
     """Event at a sign change of a function of the motion.
 
     Parameters

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.engine import mapped
 from geonh.groups.base import Point
@@ -240,6 +241,7 @@ class Record(Observed):
         n = len(self.loaded["xi"]) if self.loaded else 0
         return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
 
+    @validated
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
         if self.run.modes is not None:
