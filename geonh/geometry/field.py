@@ -91,8 +91,8 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     Raises
     ------
     TypeError
-        If it takes neither these nor one more positional argument, in another order, or names the time where there is
-        none.
+        If it is no function, takes neither these nor one more positional argument, in another order, or names the time
+        where there is none.
     """
     expected = arguments.split(", ")
     message = f"{name} takes ({arguments}) or ({arguments}, parameters)"

@@ -58,7 +58,9 @@ class Adjoint(ImplicitIntegrator):
     @property
     def guarantees(self) -> Guarantees:
         of = self.method.guarantees
-        return replace(of, symmetric=False, implicit=True, momentum="none", reference="Hairer et al. 2006, §II.3")
+        return replace(
+            of, symmetric=False, implicit=True, momentum="none", nonlinear=False, reference="Hairer et al. 2006, §II.3"
+        )
 
     def adjoint(self) -> Integrator:
         return self.method

@@ -9,7 +9,7 @@ import equinox as eqx
 from jax import Array
 
 from geonh.arguments.foreign import Module
-from geonh.arguments.validators import shortly
+from geonh.arguments.validators import as_text, shortly
 from geonh.groups.base import Point
 
 
@@ -26,11 +26,23 @@ class FirstIntegral(Module):
     momentum : str
         Momentum at a node used as p: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻. ``System`` raises ValueError
         for other words.
+
+    Raises
+    ------
+    TypeError
+        If ``note`` or ``momentum`` is not text.
     """
 
     function: Callable
-    note: str = eqx.field(static=True, default="")
-    momentum: str = eqx.field(static=True, default="average")
+    note: str = eqx.field(static=True)
+    momentum: str = eqx.field(static=True)
+
+    def __init__(self, function: Callable, note: str = "", momentum: str = "average"):
+        self.function = function
+        self.note, self.momentum = (
+            as_text(note, "note of a first integral"),
+            as_text(momentum, "momentum of a first integral"),
+        )
 
     def along(self, system: Any, g: Point, xi: Array, t: Any = None) -> Any:
         """Value on the continuous motion, p = ∂ℓ/∂ξ, a scalar or array as of ``function``; xi of shape=[n]."""

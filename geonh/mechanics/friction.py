@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.arguments.foreign import Module
+from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.geometry.field import evaluated, takes_parameters
@@ -71,8 +72,8 @@ class Friction(Module):
 
     def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
         if not (callable(coefficient) or isinstance(coefficient, str)):
-            coefficient = as_float64(coefficient, "coefficient", ())
-            if not coefficient >= 0:
+            coefficient = as_float64(coefficient, "coefficient of friction", ())
+            if not is_traced(coefficient) and not coefficient >= 0:
                 raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.inspection import careful, inspected
-from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.precision import float64, has_tracers, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
@@ -177,7 +177,8 @@ class System(ConstrainedSystem):
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.multiplier_forces = None if multiplier_forces is None else MultiplierForces(multiplier_forces)
-        self.parameters = _float64_leaves(_sortable(parameters or {}))
+        has_tracers(parameters=parameters)  # refuses keys without an order, and what contains itself
+        self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
         self.name = name
@@ -428,15 +429,6 @@ class System(ConstrainedSystem):
     def _check_rank(self, name: str, independent: int, given: int) -> None:
         if independent > given:
             raise ValueError(f"rank says that {independent} rows of {name} are independent; it has {given}")
-
-
-def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters, or raise an error for keys that JAX cannot sort."""
-    try:
-        jax.tree.leaves(parameters)
-    except ValueError as error:
-        raise ValueError(f"parameters: names must be text, got {list(parameters)}") from error
-    return parameters
 
 
 def _float64_leaves(parameters: Any) -> Any:

@@ -50,9 +50,10 @@ class Transition(Module):
     source: str = eqx.field(static=True)
     guard: Event
     target: str | Callable
-    reset: Callable | None = None
+    reset: Callable | None
 
-    def __check_init__(self) -> None:
+    def __init__(self, source: str, guard: Event, target: str | Callable, reset: Callable | None = None):
+        self.source, self.guard, self.target, self.reset = source, guard, target, reset
         if not isinstance(self.source, str):
             raise TypeError(f"source must be the name of a mode, got {shortly(self.source)}")
         if not isinstance(self.guard, Event):

@@ -165,6 +165,11 @@ def test_what_is_refused():
         gn.Modes({"flight": particle()}, [gn.Transition("flight", FLOOR, "flight")] * 2)
     with pytest.raises(TypeError, match="reset takes"):
         gn.Transition("flight", FLOOR, "flight", lambda x: x)
+    for what in (1.0, (endless := {}).setdefault("itself", endless)):
+        with pytest.raises(TypeError, match="reset takes"):
+            gn.Transition("flight", FLOOR, "flight", what)
+        with pytest.raises(TypeError, match="guard must be an Event"):
+            gn.Transition("flight", what, "flight")
     with pytest.raises(TypeError, match="guard must be an Event"):
         gn.Transition("flight", lambda t: t, "flight")
     with pytest.raises(ValueError, match="variable length"):
