@@ -29,7 +29,6 @@ from geonh.algebra.implicit import implicit
 from geonh.algebra.iterations import HALF, Limits, NewtonIteration, damped
 from geonh.algebra.linear import solve
 from geonh.algebra.quasi_newton import QuasiNewtonIteration
-from geonh.arguments.foreign import Module
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count
 from geonh.engine import is_affine, jacobian, once
@@ -43,7 +42,7 @@ def _as_tolerance(tol: Any) -> float:
     return tol if type(tol) is float else float(as_constant(tol, "tol"))
 
 
-class Newton(Module):
+class Newton(eqx.Module):
     """Newton's method; the Jacobian is kept and updated where that is cheaper.
 
     Parameters
@@ -61,10 +60,11 @@ class Newton(Module):
         If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
-    tol: float = eqx.field(static=True, default=1e-9, converter=_as_tolerance)
-    max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
+    tol: float = eqx.field(static=True, default=1e-9)
+    max_iterations: int = eqx.field(static=True, default=30)
 
-    def __check_init__(self) -> None:
+    def __init__(self, tol: float = 1e-9, max_iterations: int = 30):
+        self.tol, self.max_iterations = _as_tolerance(tol), as_count(max_iterations, "max_iterations")
         if not 0 < self.tol < 1e-3:
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
 

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import dis
-import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import equinox as eqx
-
-from geonh.arguments.precision import has_tracers
+from typing import Any
 
 BELOW = ("jax", "jaxlib", "numpy", "equinox", "scipy")
 RAISE = dis.opmap["RAISE_VARARGS"]
@@ -60,24 +55,3 @@ def error_text(error: Exception) -> str:
             "make it one of float64 before, np.asarray(a, dtype=np.float64)"
         )
     return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
-
-
-class _Constructed(type(eqx.Module)):  # type: ignore[misc]
-    """Metaclass: errors of JAX about the structure of an argument name it."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except (TypeError, ValueError, AttributeError, SystemError, RecursionError) as error:
-            if is_foreign(error):
-                names = list(inspect.signature(cls).parameters)
-                has_tracers(**dict(zip(names, args, strict=False)), **kwargs)
-            raise
-
-
-if TYPE_CHECKING:
-    Module = eqx.Module
-else:
-
-    class Module(eqx.Module, metaclass=_Constructed):
-        """``equinox.Module`` whose constructor refuses, by its name, an argument that JAX cannot take apart."""

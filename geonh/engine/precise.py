@@ -9,11 +9,12 @@ from itertools import chain
 from types import MethodType
 from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.foreign import Module, is_foreign, with_call
+from geonh.arguments.foreign import is_foreign, with_call
 from geonh.arguments.precision import (
     UNTRACEABLE,
     float64,
@@ -139,7 +140,7 @@ class _PublicMethod:
         return self._function if of is None else BoundMethod(self._function, of)
 
 
-class Precise(Module):
+class Precise(eqx.Module):
     """Base class of mathematical objects whose public methods always compute in double precision.
 
     Lists of numbers become arrays. With 64-bit types enabled in JAX, a method then runs directly. Otherwise it runs

@@ -8,12 +8,11 @@ from typing import Any
 import equinox as eqx
 from jax import Array
 
-from geonh.arguments.foreign import Module
 from geonh.arguments.validators import as_text, shortly
 from geonh.groups.base import Point
 
 
-class FirstIntegral(Module):
+class FirstIntegral(eqx.Module):
     """First integral of the continuous motion.
 
     Parameters

@@ -23,7 +23,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.arguments.foreign import Module
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_count, as_float64, shortly
@@ -35,7 +34,7 @@ ALONG = 0.86
 
 
 @argument_type
-class Friction(Module):
+class Friction(eqx.Module):
     """Friction of a contact that slides; given to a system as ``multiplier_forces``.
 
     Parameters

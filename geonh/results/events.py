@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.foreign import Module
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
@@ -36,7 +35,7 @@ def _plain(number: Any) -> Any:
     return int(number) if isinstance(number, np.integer) else number
 
 
-class Event(Module):
+class Event(eqx.Module):
     """Event at a sign change of a function of the motion.
 
     Parameters

@@ -14,7 +14,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.arguments.foreign import Module
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
@@ -24,7 +23,7 @@ from geonh.results.events import Event
 RESET = "t, g, xi"
 
 
-class Transition(Module):
+class Transition(eqx.Module):
     """Transition out of a mode, where its guard crosses zero.
 
     Parameters

@@ -9,10 +9,6 @@ import pytest
 import geonh as gn
 from geonh.arguments.foreign import is_foreign
 
-MIXED = {1: 2.0, "a": 3.0}
-ITSELF: list = []
-ITSELF.append(ITSELF)
-
 
 def raised(function):
     try:
@@ -54,19 +50,3 @@ CALLS = {
 def test_errors_name_the_call_and_its_arguments(call, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call()
-
-
-CONSTRUCTED = {
-    "function": (gn.Event, (MIXED,)),
-    "guard": (gn.Transition, ("a", MIXED, "b")),
-    "reset": (gn.Transition, ("a", gn.SlipEnds(), "b", ITSELF)),
-    "fractions": (gn.integrators.Composition, ((gn.Gauss(1),), (0, 0), (0.5, ITSELF), 2)),
-    "newton": (gn.integrators.Adjoint, (MIXED, gn.GNI())),
-}
-
-
-@pytest.mark.parametrize("name", CONSTRUCTED)
-def test_what_jax_cannot_take_apart_is_refused_by_its_name(name):
-    kind, arguments = CONSTRUCTED[name]
-    with pytest.raises(ValueError, match=f"^{name} (must have keys|contains itself)"):
-        kind(*arguments)

@@ -159,3 +159,10 @@ def test_only_methods_are_composed(wrong):
 def test_members_are_methods(members):
     with pytest.raises(TypeError, match="members must be"):
         gn.integrators.Composition(members, (0, 0), (0.5, 0.5), 2)
+
+
+def test_fractions_that_contain_themselves_are_refused_by_name():
+    itself = []
+    itself.append(itself)
+    with pytest.raises((TypeError, ValueError), match=r"^fractions"):
+        gn.integrators.Composition((gn.Gauss(1),), (0, 0), (0.5, itself), 2)
