@@ -288,7 +288,8 @@ class Ensemble(Observed):
     def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
         """Observables, outcomes and varied parameters of members for stores, by name: (axes, values, attributes).
 
-        A parameter is labelled "parameter …" if its name is taken, also by one of ``others``.
+        A parameter is labelled "parameter …" if its name is taken, also by one of ``others``; TypeError if these are
+        no names.
         """
         others = as_names(entries(others), "others")
         units = self.units

@@ -65,6 +65,11 @@ class Composition(Integrator):
     composed_order : int
         The order.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``members`` is not a tuple of methods, or ``fractions`` are not numbers, one for each substep.
+
     References
     ----------
     .. [Yoshida1990] H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150

@@ -102,7 +102,7 @@ class Friction(eqx.Module):
         return copy
 
     def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
-        """Normal force, N, a scalar, of multipliers of shape=[m]."""
+        """Normal force, N, a scalar, of multipliers of shape=[m]; ValueError if there is none of that index."""
         if callable(self.normal):
             return self.normal(t, x, lam, parameters)
         if self.normal >= len(lam):
@@ -125,7 +125,7 @@ class Friction(eqx.Module):
         return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
-        """Coefficient μ at a slip speed, m/s, a scalar."""
+        """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
         if isinstance(self.coefficient, str):
             if self.coefficient not in (parameters or {}):
                 known = ", ".join(map(str, parameters or {})) or "none"

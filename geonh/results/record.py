@@ -243,7 +243,10 @@ class Record(Observed):
 
     @validated
     def read(self, these: slice) -> dict[str, np.ndarray]:
-        """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
+        """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …].
+
+        TypeError if ``these`` is not a slice.
+        """
         if self.run.modes is not None:
             return self._read_by_mode(these)
         nodes = jax.tree.map(lambda a: a[these], self.points)
