@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import warnings
@@ -65,8 +66,13 @@ class _FormerPaths(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Let former paths be found, but where the package has a function of that name."""
+    """Let former paths be found; a function of the package of that name is not hidden."""
     if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
         sys.meta_path.append(_FormerPaths())
     for name in ("integrate", "solve"):
-        sys.modules.setdefault(f"geonh.{name}", sys.modules[f"geonh.runs.{name}"])
+        module = sys.modules.setdefault(f"geonh.{name}", ModuleType(f"geonh.{name}"))
+        vars(module)["__getattr__"] = functools.partial(_read, f"geonh.runs.{name}")
+
+
+def _read(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)

@@ -15,6 +15,7 @@ import numpy as np
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import close
 from geonh.cli.console import refuse
+from geonh.cli.options import RETRACTIONS, RULES
 from geonh.cli.own import is_user_file, user_entry
 from geonh.cli.robots import is_robot_file, robot_entry
 from geonh.integrators.base import Integrator
@@ -24,9 +25,6 @@ from geonh.results.netcdf import SUFFIXES, check_destination
 from geonh.results.record import unflatten
 from geonh.results.trajectory import Trajectory, describe
 from geonh.systems import Entry, catalogue
-
-RULES = ("trapezoid", "midpoint", "left", "right")
-RETRACTIONS = ("auto", "cayley", "exp")
 
 
 def entry_of(name: str) -> Entry:

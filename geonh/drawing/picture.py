@@ -103,7 +103,7 @@ def _implied(group: LieGroup) -> Any:
     if not drawn and not points:
         return None
 
-    def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
         parts = (g,) if single else g
         bodies, at = [], points[0] if points and len(drawn) == 1 and isinstance(plain[drawn[0]], SO3) else None
         for i in drawn:

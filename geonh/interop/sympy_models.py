@@ -257,7 +257,9 @@ def _system(equations: Equations, parameters: Mapping, controls: list, angles: S
         def lagrangian(t: Any, x: Any, xi: Any, parameters: Any) -> Any:
             return lagrangian_of(t, xi, x, [parameters[n] for n in labels])
 
-        options["lagrangian"] = time_dependent(lagrangian) if timed else lambda x, xi, p: lagrangian(0.0, x, xi, p)
+        options["lagrangian"] = (
+            time_dependent(lagrangian) if timed else lambda x, xi, parameters: lagrangian(0.0, x, xi, parameters)
+        )
     else:
         options["metric"] = field(equations.metric)
         if not equations.potential.is_zero:

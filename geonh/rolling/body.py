@@ -56,19 +56,20 @@ class RollingBody(System):
 
         In a motion it touches at all places in between, and so is more curved than the surface at each of them.
         """
-        p = self.parameters
-        if p["on"].clears_always:
+        parameters = self.parameters
+        surface, support = parameters["on"], parameters["support"]
+        if surface.clears_always:
             return True
         t, g, h = (x.t, x.x, y.x) if isinstance(x, Moment) else (0.0, x, y)
-        begin, end = touch(t, g, p).place, touch(y.t if isinstance(y, Moment) else 0.0, h, p).place
+        begin, end = touch(t, g, parameters).place, touch(y.t if isinstance(y, Moment) else 0.0, h, parameters).place
         turn = self.group.log(self.group.compose(self.group.inverse(g), h))
 
         def clears(s: Array) -> Array:
             R = self.group.compose(g, self.group.exp(s * turn))[:3, :3]
             time = t + s * (y.t - t) if isinstance(y, Moment) else 0.0
             X = Moment(time, begin + s * (end - begin))
-            n = -(p["on"].normal(X, p) @ R)
-            return p["on"].clears(p["support"], n, R, X._replace(x=X.x - R @ p["support"].point(n)), p)
+            n = -(surface.normal(X, parameters) @ R)
+            return surface.clears(support, n, R, X._replace(x=X.x - R @ support.point(n)), parameters)
 
         return jnp.all(lax.map(clears, jnp.asarray(BETWEEN)))
 

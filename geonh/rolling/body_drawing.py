@@ -20,7 +20,7 @@ from geonh.rolling.contacts import refuse_another, touch
 
 
 @in_float64
-def drawing(t: Any, g: Any, p: Any) -> list[Body]:
+def drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the body by its support function, the path of its contact, and the surface on which it rolls.
 
     For a surface that moves with the time, its tangent plane at the contact.
@@ -33,7 +33,7 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
         Time, s.
     g : array_like, shape=[4, 4]
         Configuration of the body.
-    p : mapping
+    parameters : mapping
         The system's parameters.
 
     Returns
@@ -44,31 +44,32 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     Raises
     ------
     TypeError
-        If ``p`` are not the parameters of a system made by ``rolling``.
+        If ``parameters`` are not the parameters of a system made by ``rolling``.
     ValueError
         If ``g`` has another shape.
     """
-    refuse_another(p, p)
+    refuse_another(parameters, parameters)
+    support, surface = parameters["support"], parameters["on"]
     g = as_float64(g, "g", (4, 4))
 
     def point(n: Array) -> Array:
         """Boundary point with an outer normal; on a flat side, with a single normal, the midpoint of two rim points."""
-        aside, at = jnp.array([3e-7, 5e-7, 7e-7]), p["support"].point
+        aside, at = jnp.array([3e-7, 5e-7, 7e-7]), support.point
         return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
 
     with float64():  # the poles of the mesh where it is flat, as on a disc
-        ends = ~np.isfinite(in_numpy(jax.vmap(p["support"].point), np.eye(3))(np.eye(3))).all(axis=1)
+        ends = ~np.isfinite(in_numpy(jax.vmap(support.point), np.eye(3))(np.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
-    body, touching = boundary(point, axis=axis), touch(as_float64(t, "t", ()), jnp.asarray(g), p)
+    body, touching = boundary(point, axis=axis), touch(as_float64(t, "t", ()), jnp.asarray(g), parameters)
     bodies = [
         Body("body", body, at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*touching.place), trace=[0, 0, 0]),
     ]
-    if (flat := p["on"].as_plane) is not None:
+    if (flat := surface.as_plane) is not None:
         up, distance = flat
         return [*bodies, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
-    if p["on"].timed:
+    if surface.timed:
         half, lines = np.abs(body.vertices).max(), np.linspace(-1, 1, 9)
         grid = [line(half * np.array(ends)) for a in lines for ends in ([[a, -1], [a, 1]], [[-1, a], [1, a]])]
         return [*bodies, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
-    return [*bodies, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
+    return [*bodies, Body("surface", level(lambda X: surface.value(Moment(0.0, X), parameters)), colour="#999999")]

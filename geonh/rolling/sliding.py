@@ -160,19 +160,20 @@ class _Landed(eqx.Module):
     slide: System
 
     def __call__(self, t: Array, g: Array, xi: Array) -> Array:
-        p, x = self.roll.parameters, self.free.at(g, t)
-        at = contact_velocity(t, g, xi, p)
+        parameters, x = self.roll.parameters, self.free.at(g, t)
+        at = contact_velocity(t, g, xi, parameters)
         rows = jnp.concatenate([at.normal[None], at.tangents]) @ at.jacobian
         still = rows @ xi - jnp.concatenate([at.normal[None], at.tangents]) @ at.relative
         approach = at.normal @ at.relative
-        rebound = -p["restitution"] * approach
+        rebound = -parameters["restitution"] * approach
         rebound = jnp.where(rebound > RESTING, rebound, 0.0)
         sticking = struck(self.free, x, xi, rows, still.at[0].add(rebound))
         tangential = sticking.impulses[1:]
         size = jnp.sqrt(tangential @ tangential)
-        sticks = size <= p["static friction"] * sticking.impulses[0]
+        sticks = size <= parameters["static friction"] * sticking.impulses[0]
         along = tangential / jnp.where(size > 0, size, 1.0)
-        rubs = jnp.where(approach < 0, p["friction"], 0.0)  # a flight below rounding may end while the body still rises
+        # a flight below rounding may end while the body still rises
+        rubs = jnp.where(approach < 0, parameters["friction"], 0.0)
         columns = (rubs * (along @ rows[1:]))[:, None]
         slipping = struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns)
         settled = _Settled(self.roll, self.slide)(t, g, sticking.xi)
