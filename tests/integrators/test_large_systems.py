@@ -109,7 +109,8 @@ def test_members_have_the_bits_of_single_runs(method):
         np.testing.assert_array_equal(runs.xi[i], run.xi)
 
 
-@pytest.mark.parametrize("method", [pytest.param("rkmk4", marks=pytest.mark.slow), "gauss4"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4"])
 def test_derivatives_of_a_run_are_those_of_differences(method):
     system = chain(6, lagrangian=lagrangian)
     xi0 = 0.5 * np.sin(np.arange(18) + 1.0)
