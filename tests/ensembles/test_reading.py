@@ -159,6 +159,7 @@ def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
 
 
 @pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.quick("True")
 def test_events_are_those_of_each_run(monkeypatch, stop):
     small_pieces(monkeypatch)
     events = [

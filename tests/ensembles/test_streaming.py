@@ -84,6 +84,7 @@ EVENTS = [gn.Event(through, name="through"), gn.Event(lambda t, g, xi, lam: xi[0
 
 
 @pytest.mark.parametrize("method", ["rk4", "gni"])
+@pytest.mark.quick("gni")
 def test_events_of_a_stream_are_those_of_solve(small, tmp_path, method):
     path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), method, **RUN, n_steps=500, events=EVENTS)
     assert min(map(len, whole.events.values())) > 3

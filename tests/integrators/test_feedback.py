@@ -74,6 +74,7 @@ def test_the_fastest_rate_is_that_of_all_second_derivatives(group, gains):
     assert method.stiffness(system, g, xi) == pytest.approx(np.linalg.eigvalsh(whole).max(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_by_a_solver_of_diffrax():
     entry = catalogue["suslov"]
     system, begin = entry.system(), entry.start(entry.system())
