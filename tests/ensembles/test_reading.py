@@ -345,6 +345,7 @@ def test_masked_controls_of_members_are_refused():
         gn.solve_ensemble(driven(lambda t, x, xi, u: u * xi), xi0=np.eye(3)[:2], dt=0.1, n_steps=2, controls=u)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 def test_what_xla_runs_is_read_as_what_machine_code_runs(tmp_path):
     system = gn.System(
