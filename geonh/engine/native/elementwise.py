@@ -25,9 +25,9 @@ class Elementwise(NamedTuple):
     Parameters
     ----------
     lower : callable
-        Machine code: ``lower(em, equation) -> function of entries``. An entry is the name of a value, or a Python number
-        where it is known while lowering. ``double(operation)`` makes this rule of ``operation(em, *entries)`` in double
-        precision, which must take both kinds of entries, as the methods of ``em`` (``Arithmetic``) do.
+        Machine code: ``lower(em, equation) -> function of entries``. An entry is the name of a value, or a Python
+        number where it is known while lowering. ``double(operation)`` makes this rule of ``operation(em, *entries)`` in
+        double precision, which must take both kinds of entries, as the methods of ``em`` (``Arithmetic``) do.
     numpy : callable, optional
         Value outside of programs, as in first calls: ``numpy(params, *arrays) -> array``; by default by JAX.
     partials : callable, optional
