@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh._former_paths import former_names
-from geonh.arguments.validators import as_constant, as_count, shortly
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.adjoint import refuse_memory
 from geonh.integrators.base import (
@@ -66,6 +66,11 @@ class Composition(Integrator):
     composed_order : int
         The order.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``members`` is not a tuple of methods, or ``fractions`` are not numbers, one for each substep.
+
     References
     ----------
     .. [Yoshida1990] H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150
@@ -82,6 +87,21 @@ class Composition(Integrator):
     sequence: tuple[int, ...] = eqx.field(static=True)
     fractions: tuple[float, ...] = eqx.field(static=True)
     composed_order: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        members: tuple[Integrator, ...],
+        sequence: tuple[int, ...],
+        fractions: tuple[float, ...],
+        composed_order: int,
+    ):
+        if not isinstance(members, tuple):
+            raise TypeError(f"members must be a tuple of methods, got {shortly(members)}")
+        for member in members:
+            require_method(member, "members")
+        as_float64([*fractions], "fractions", (len(sequence),))
+        self.members, self.sequence, self.fractions = members, sequence, fractions
+        self.composed_order = as_count(composed_order, "composed_order")
 
     @property
     def parts(self) -> tuple[Integrator, ...]:

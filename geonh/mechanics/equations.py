@@ -57,7 +57,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
     ValueError
         If ``g`` or ``xi`` have other shapes than the system's, or ``u`` is given to a system without forces.
     """
-    if not is_traced(system, t, g, xi, u):
+    if not is_traced(system, t=t, g=g, xi=xi, u=u):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")

@@ -128,7 +128,7 @@ def solve(
         first = system.systems[system.index(mode)]
         start = as_start(first, method, xi0, g0, span.dt, t0, span.n_steps, controls)
         return thrown(solve_modes(system, method, reason, mode, start, span, events, save_every), throw)
-    if mode is not None:
+    if mode is not None and isinstance(system, System):
         raise ValueError(f"mode= is for a system of Modes, and {system.name} has no modes")
     start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
     start = start._replace(clock=start.clock._replace(end=span.end))

@@ -194,6 +194,8 @@ def test_what_is_refused():
         if name not in TAKE:
             with pytest.raises(ValueError, match="nonlinear in the velocity"):
                 gn.solve(system, name, xi0=[C, 0.0], dt=0.01, n_steps=1)
+    with pytest.raises(ValueError, match="nonlinear in the velocity: use Gauss"):
+        gn.solve(system, gn.RKMK(4).adjoint(), xi0=[C, 0.0], dt=0.01, n_steps=1)
     with pytest.raises(ValueError, match="does not satisfy the constraints"):
         gn.solve(system, xi0=[1.0, 0.0], dt=0.01, n_steps=1)
     with pytest.raises(ValueError, match="linear_at"):

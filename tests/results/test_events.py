@@ -35,6 +35,8 @@ def late(t, g, xi, lam):
     return t - 3.217
 
 
+ENDLESS: list = []
+ENDLESS.append(ENDLESS)
 EVENTS = (gn.Event(quarter, name="quarter"), gn.Event(forwards, name="turn"), gn.Event(late, name="late"))
 
 
@@ -256,6 +258,9 @@ def test_what_is_no_event_is_said(events, words):
         ((forwards, 2), "direction"),
         ((forwards, 0, 1), "stop"),
         ((forwards, 0, True, 5), "name"),
+        ((ENDLESS,), "function"),
+        ((forwards, ENDLESS), "direction"),
+        ((forwards, 0, True, ENDLESS), "name"),
     ],
 )
 def test_wrong_events(arguments, words):
