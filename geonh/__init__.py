@@ -15,8 +15,8 @@ packages, of which each imports only from those below it:
 ``drawing``                                         what systems look like: parts and poses
 ``runs``                                            makes runs: ``solve``, ``resume``, ``integrate``
 ``results``                                         what runs return: trajectories, events, observables, files
-``integrators``, ``mechanics``                      one file for each integrator family, each concept,
-``geometry``, ``groups``                            and each group
+``integrators``, ``mechanics``                      one file for each family of methods, and for each concept
+``geometry``, ``groups``                            actions, distributions, metrics; one file for each group
 ``algebra``                                         numerical linear algebra of small systems, Newton's method
 ``engine``                                          machine code from jaxprs
 ``arguments``                                       validation of arguments

@@ -93,6 +93,10 @@ class Statistic(ABC):
             Numbers of members and of saved nodes.
         shape : tuple of int
             Shape of the observable.
+
+        Returns
+        -------
+        dict of str to ndarray, shape=[nodes or members, …]
         """
 
     def size(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
@@ -106,7 +110,7 @@ class Statistic(ABC):
 
         Parameters
         ----------
-        state : dict of str to ndarray
+        state : dict of str to ndarray, shape=[nodes or members, …]
         values : ndarray, shape=[members, nodes, …]
             Values of the observable; nan for members that ended before.
         start : int
@@ -132,7 +136,9 @@ class Statistic(ABC):
         """Results by name, arrays of shape=[nodes or members, …]."""
 
     def reduced_first(self, values: np.ndarray, member: int, node: int) -> tuple[slice, np.ndarray]:
-        """Slice of the state that values of ``update`` belong to, and the values with the reduced axis first."""
+        """Slice of the state that ``values`` of ``update``, shape=[members, nodes, …], belong to, and the values with
+        the reduced axis first.
+        """
         if self.over == "members":
             return slice(node, node + values.shape[1]), values
         return slice(member, member + values.shape[0]), np.moveaxis(values, 1, 0)
