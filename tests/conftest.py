@@ -57,6 +57,22 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(items):
+    """Mark the members of a parametrised test ``slow`` that its mark ``quick`` does not name."""
+    quick = {}
+    for item in items:
+        if mark := item.get_closest_marker("quick"):
+            test = item.nodeid.split("[")[0]
+            names, members = quick.setdefault(test, (set(mark.args), set()))
+            members.add(item.callspec.id)
+            if item.callspec.id not in names:
+                item.add_marker("slow")
+    for test, (names, members) in quick.items():
+        if len(members) > len(names) and not names <= members:  # all members were collected
+            raise pytest.UsageError(f"{test} has no member {sorted(names - members)}; it has {sorted(members)}")
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # half a million objects that live as long as the process

@@ -98,6 +98,7 @@ def residual_and_status(tree, start):
     [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), DLA()],
     ids=lambda method: type(method).__name__,
 )
+@pytest.mark.quick("DLA", "Midpoint")
 def test_the_residual_of_a_message_is_that_of_the_equations(method):
     """At rounding where they are solved; at the size of the equation where Newton's method gets one correction."""
     system, clock = random_system("R3"), Clock(0.0, 0.05)

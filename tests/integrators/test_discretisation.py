@@ -26,6 +26,7 @@ NAMES = ("left", "right", "trapezoid", "midpoint", "user's")
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
 @pytest.mark.parametrize("tau", [Cayley(), Exponential()], ids=["cayley", "exp"])
+@pytest.mark.quick("exp-left", "cayley-midpoint", "exp-user's")
 def test_legendre_transforms_are_the_slopes_of_the_action(rule, tau):
     """F⁻ and F⁺ against the change of l_d as the source and the target of a step move."""
     system, group, h = random_system("SO3"), SO3(), jnp.asarray(0.3)
