@@ -70,12 +70,12 @@ def merge_stores(
 @interruptible
 def export(
     file: StorePath,
-    output: Annotated[str, typer.Option("--out", metavar="FILE.nc", help="A NetCDF file.")],
+    output: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the data file (.nc) goes.")],
     member: Annotated[
         int | None, typer.Option(help="One member, as a file of `geonh run`; left out, all arrays in one file.")
     ] = None,
 ) -> None:
-    """Write a store, or a member of it, as NetCDF."""
+    """Write a store, or a member of it, to one file."""
     from geonh.cli import stores
 
     stores.write(file, output, member)

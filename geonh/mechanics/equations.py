@@ -8,11 +8,12 @@ With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import Array, lax
 
+from geonh._former_paths import former_names
 from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
@@ -138,3 +139,7 @@ def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any
         As for ``accelerations``.
     """
     return accelerations(system, t, g, xi, u)[1]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

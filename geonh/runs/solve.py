@@ -23,8 +23,8 @@ from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import ROUNDING, as_one_axis, as_times, end_of
 from geonh.results.events import Crossings, Event
+from geonh.results.formats import check_destination
 from geonh.results.modes import Modes
-from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls

@@ -236,10 +236,10 @@ class Sum(gn.ensembles.Statistic):
         return {"sum": np.zeros((nodes if self.over == "members" else members, *shape))}
 
     def update(self, known, values, start, member, node):
-        place, values = self._place(member, node, values)
+        place, values = self.reduced_first(values, member, node)
         known["sum"][place] += np.nansum(values, axis=0)
 
-    def _merge(self, a, b):
+    def merge_members(self, a, b):
         return {"sum": a["sum"] + b["sum"]}
 
     def results(self, known):

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from native_support import assert_same, check, evaluate, needs_compiler, random
 
+from geonh.arguments.jaxprs import CALLS, called_jaxpr
 from geonh.engine import native
 from geonh.engine.native import products
+from geonh.engine.native.elementwise import ELEMENTWISE
 from geonh.engine.native.programs import mapping
 
 pytestmark = needs_compiler
@@ -51,6 +54,11 @@ UNARY = [
     lambda x: jnp.arcsin(x / 9),
     lambda x: jnp.arccos(x / 9),
     lambda x: jnp.arccosh(2 + x * x),
+    lambda x: jnp.arctanh(x / 9),
+    lambda x: lax.lgamma(2 + lax.stop_gradient(x * x)),
+    lambda x: lax.reduce_precision(x, 11, 52),
+    lambda x: checkpoint_name(x, "x"),
+    lambda x: jnp.array(x, copy=True),
     lambda x: jnp.clip(x, -0.5, 0.5),
     lambda x: lax.clamp(-0.5, x, 0.5),
     lambda x: x.astype(jnp.int32),
@@ -82,6 +90,7 @@ BINARY = [
     jnp.greater_equal,
     jnp.hypot,
     lambda x, y: jnp.abs(x) ** y,
+    lambda x, y: jnp.nextafter(*lax.stop_gradient((x, y))),
     lambda x, y: (x > 0) & (y > 0),
     lambda x, y: (x > 0) | ~(y > 0),
     lambda x, y: jnp.logical_xor(x > 0, y > 0),
@@ -119,6 +128,9 @@ INTEGER = [
     lambda x, y: lax.population_count(x),
     lambda x, y: lax.clz(x),
 ]
+
+IN_ARRAYS = {"add_any", "copy_p", "real", "eq_to", "le_to", "lt_to"}
+"""Elementwise primitives of gradients and sorts, which are tested among ``ARRAYS`` and in ``test_derivatives``."""
 
 ARRAYS = {
     "reshaped in another order": lambda x, a: (
@@ -235,6 +247,21 @@ ARRAYS = {
     "vmap": lambda x, a: jax.vmap(lambda r: jnp.cross(r, x) / (1 + r @ r))(a),
     "nested": lambda x, a: jax.jit(jax.checkpoint(lambda y: jax.nn.softplus(jax.nn.relu(a @ y))))(x),
 }
+
+
+def names(jaxpr):
+    """Names of the primitives of a jaxpr, those of its calls included."""
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        if eqn.primitive.name in CALLS:
+            yield from names(called_jaxpr(eqn.params).jaxpr)
+
+
+def test_every_elementwise_primitive_is_in_a_list():
+    x, n = np.ones(2), np.ones(2, int)
+    lists = [(f, (x,)) for f in UNARY] + [(f, (x, x)) for f in BINARY] + [(f, (n, n)) for f in INTEGER]
+    tested = {name for f, args in lists for name in names(jax.make_jaxpr(f)(*args).jaxpr)}
+    assert not set(ELEMENTWISE) - tested - IN_ARRAYS, "add a function that uses it to UNARY, BINARY or INTEGER"
 
 
 @settings(max_examples=3, deadline=None)
