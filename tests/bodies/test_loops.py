@@ -11,6 +11,7 @@ from geonh.bodies import Joint, Link, Loop, Spring
 from geonh.bodies.ranks import evaluated_at
 
 
+@pytest.mark.slow
 def test_a_car_axis_with_moving_ends_is_that_of_the_test_set():
     system = car_axis()
     g0, xi0 = bodies.start(system, {"l": 0.5}, {"l": 0.0, "phi": -1.0})

@@ -44,6 +44,7 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
         np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
     system, method = (
         random_system("SO3"),
