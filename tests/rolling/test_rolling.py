@@ -270,6 +270,7 @@ def test_a_cigar_that_tips_over_in_a_bowl_touches_with_its_lower_end():
     assert all(np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() < 1 + 1e-6 for g in run.g[::10])
 
 
+@pytest.mark.slow
 def test_a_ball_before_a_step_is_seen_to_reach_through_it():
     def level(x):
         return 0.2 * (1 + np.tanh((x - 1) / 0.05))
