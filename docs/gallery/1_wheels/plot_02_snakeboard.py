@@ -32,6 +32,7 @@ assert np.abs(driven.g[0][-1] - exact[-1]).max() < 0.02
 assert np.all(np.diff([part.max() for part in np.array_split(driven.xi[:, 1], 4)]) > 0)  # ever faster
 assert driven.g[0][-1, 1] > 20 * np.abs(driven.g[0][:, 2]).max()  # and to the right
 
+# %%
 figure, parts = plt.subplot_mosaic(
     [["driven", "driven"], ["free", "speed"], ["free", "energy"]],
     figsize=(10, 7),

@@ -47,6 +47,8 @@ apart = np.linalg.norm(centre[:, None] - WELLS, axis=2)
 well = apart.argmin(axis=1)
 assert apart.min(axis=1).max() < 0.035  # each is at the bottom of a well, which the bowl moves by 0.033
 assert np.bincount(well).min() > 2000
+
+# %%
 figure, ax = plt.subplots(figsize=(6, 5.6), layout="constrained")
 colours = ListedColormap(["#56B4E9", "#E69F00", "#009E73"])
 ax.imshow(well.reshape(n, n), extent=(-2, 2, -2, 2), origin="lower", cmap=colours)

@@ -54,6 +54,7 @@ for name in SYSTEMS:
             rows.append((n * min(spent) / LONG, error, energy, np.abs(run.constraint_residual).max()))
         measured[name, method_name] = np.array(rows)
 
+# %%
 figure, axes = plt.subplots(len(SYSTEMS), 3, figsize=(11, 12), layout="constrained", sharex=True, sharey="col")
 titles = ("error of ξ at the end", "change of the energy, relative", "residual of the constraint")
 for row, name in zip(axes, SYSTEMS, strict=True):

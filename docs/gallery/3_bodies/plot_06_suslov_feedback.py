@@ -36,6 +36,7 @@ assert np.ptp(run.energy) < 1e-4
 assert np.ptp(runs[0.0].energy) > 5 * np.ptp(run.energy)
 assert np.all(runs[0.0].constraint_residual == 0)
 
+# %%
 figure, axes = plt.subplots(2, 2, figsize=(10, 6), layout="constrained")
 for column, label, dashes in zip(error.T, ("ΔΠ₁", "ΔΠ₂", "ΔΠ₃"), ("-", "-", "--"), strict=True):
     axes[0, 0].plot(t, column, dashes, label=label)

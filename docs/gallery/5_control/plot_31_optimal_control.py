@@ -35,6 +35,7 @@ weak = optimal_control(sleigh, **(parking | {"n_steps": 20}), bounds=(-1.6, 1.6)
 assert weak.cost > free.cost
 assert np.abs(weak.u).max() < 1.6 + 1e-9
 
+# %%
 figure, parts = plt.subplot_mosaic([["way", "thrust"], ["way", "torque"]], figsize=(9, 5.5), layout="constrained")
 for way, name, colour, dashes in ((free, "free", "#0072B2", "-"), (weak, "weak motors", "#D55E00", "--")):
     parts["way"].plot(*way.g[:, 1:].T, color=colour, ls=dashes)

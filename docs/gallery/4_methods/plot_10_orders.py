@@ -22,6 +22,7 @@ found = {
 for name, result in found.items():
     assert abs(result.order - result.declared) < 0.15, (name, result.order)
 
+# %%
 figure, axes = plt.subplots(figsize=(6.4, 5), layout="constrained")
 looks = zip("osD^vPX", (9, 5, 11, 8, 5, 6, 6), strict=True)
 for (name, result), (marker, size) in zip(found.items(), looks, strict=True):  # hollow, since some lie on others

@@ -39,6 +39,7 @@ assert np.ptp(run.energy) < 2e-3
 projected = gn.solve(edge, gn.SymmetricProjection(), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=4000)
 assert np.ptp(projected.energy) < 1e-11  # the symmetric projection keeps it to rounding, with fifty times the step
 
+# %%
 figure, axes = plt.subplots(4, 1, figsize=(9, 8), layout="constrained", height_ratios=(0.2, 0.2, 1, 1))
 for ax, first in zip(axes[:2], (0, 70), strict=True):  # the first and the last metres of a hundred
     ax.plot(run.g[0][:, 1], run.g[0][:, 0], label="feedback")

@@ -32,6 +32,8 @@ assert np.ptp(run.energy) < 1e-5 * run.energy[0]
 
 up = run.g[:, 2, :3]
 tilts = {"pitch, about the short axis": np.arcsin(up[:, 0]), "roll, about the long axis": np.arcsin(up[:, 1])}
+
+# %%
 figure, axes = plt.subplots(3, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
 axes[0].axhline(0, color="0.6", lw=0.8)
 axes[0].plot(run.t, spin, color="#0072B2")

@@ -45,6 +45,7 @@ low, high = np.sort(cubic.roots().real)[:2]
 height = top.g[:, 2, 2]
 np.testing.assert_allclose([height.min(), height.max()], [low, high], atol=2e-4)
 
+# %%
 figure = plt.figure(figsize=(10, 4.6), layout="constrained")
 for i, (name, run) in enumerate(runs.items()):
     axes = figure.add_subplot(1, 2, i + 1, projection="3d")

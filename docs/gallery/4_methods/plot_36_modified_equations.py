@@ -15,6 +15,8 @@ import geonh as gn
 from geonh.diagnostics import modified_field, predicted_drift
 
 sleigh, xi0 = gn.systems.chaplygin_sleigh(), [0.8, -0.5, 0.0]
+
+# %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 steps = np.geomspace(0.02, 0.6, 12)
 for method, colour in (("projected", "#0072B2"), ("gauss4", "#D55E00"), ("rkmk4", "#009E73")):

@@ -20,6 +20,7 @@ dla = gn.solve(particle, DLA("left", "trapezoid"), **begin)
 assert np.ptp(gni.energy_minus) < 1e-12
 assert np.ptp(dla.energy_minus) > 1e-6
 
+# %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for name, run, colour, dashes in (("DLA", dla, "#D55E00", "-"), ("GNI", gni, "#0072B2", "--")):
     change = run.energy_minus - run.energy_minus[0]

@@ -23,6 +23,7 @@ for run in runs:
 ratio = np.ptp(runs[0].energy) / np.ptp(runs[1].energy)
 assert 3.8 < ratio < 4.2  # O(h²)
 
+# %%
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
 run = runs[0]
 axes[0].plot(run.g[0][:, 1], run.g[0][:, 2])

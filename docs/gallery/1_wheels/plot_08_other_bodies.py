@@ -15,6 +15,8 @@ from geonh.drawing import scene
 from geonh.integrators import Feedback
 
 names = ("chaplygin-sleigh", "vertical-disk", "roller-racer", "heisenberg")
+
+# %%
 figure, axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")
 for (above, below), name in zip(axes.T, names, strict=True):
     entry = gn.systems.catalogue[name]

@@ -19,6 +19,8 @@ import geonh as gn
 entry = gn.systems.catalogue["suslov"]
 body = entry.system()
 start = entry.start(body)
+
+# %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for h, colour in ((0.05, "#0072B2"), (0.025, "#56B4E9")):
     with warnings.catch_warnings():

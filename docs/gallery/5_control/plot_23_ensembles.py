@@ -34,6 +34,7 @@ assert abs(ends[0, 0] - 1) < 1e-12
 along = slope @ [-np.sin(angles[40]), np.cos(angles[40]), 0.0]
 assert np.abs(along).max() < 1e-3
 
+# %%
 figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
 for t, dashes in ((0, "-"), (1, "--"), (2, "-."), (4, ":"), (15, "-")):
     axes.plot(angles[1:], found[1:, round(t / 0.05), 0], dashes, label=f"t = {t} s")

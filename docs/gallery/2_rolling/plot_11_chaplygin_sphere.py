@@ -14,6 +14,7 @@ import numpy as np
 import geonh as gn
 from geonh.systems.chaplygin_sphere import rolling_start
 
+# %%
 figure, axes = plt.subplots(2, 3, figsize=(12, 6.6), layout="constrained")
 for row, rate in zip(axes, (0.0, 0.3), strict=True):
     system = gn.systems.chaplygin_sphere(J=(0.5, 0.6, 0.8), table_rate=rate)

@@ -58,6 +58,7 @@ largest = {name: error.max() for name, error in errors.items()}
 assert 1 / 5 < largest["GNI"] / largest["DLA, symmetric constraint"] < 5
 assert 10 < largest["DLA, one-sided constraint"] / largest["DLA, symmetric constraint"] < 100
 
+# %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot(smooth[:, 1], smooth[:, 2], color="#0072B2")
 left.plot(exact[:, 1], exact[:, 2], ".", color="#0072B2", ms=4)

@@ -56,6 +56,7 @@ run = gn.solve(
 assert np.abs(run.constraint_residual).max() < 1e-13
 assert run.energy[-1] < run.energy[0]  # drag
 
+# %%
 figure, axes = plt.subplots(figsize=(10, 3), layout="constrained")
 seen = scene(run)
 for i in range(0, len(run), 100):

@@ -74,6 +74,7 @@ distance = {name: np.linalg.norm(run.g[0][-1, 1:]) for name, run in runs.items()
 assert distance["first guess"] < 0.02
 assert distance["climbed"] > 40
 
+# %%
 figure, parts = plt.subplot_mosaic([["gain", "hinge"], ["path", "path"]], figsize=(9, 6), layout="constrained")
 parts["gain"].plot(np.maximum.accumulate(-np.array(values)), color="#0072B2")
 parts["gain"].set(xlabel="evaluations", ylabel="distance less price,\nthe best so far (m)")

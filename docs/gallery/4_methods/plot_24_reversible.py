@@ -13,6 +13,7 @@ import numpy as np
 
 import geonh as gn
 
+# %%
 figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
 spread = {}
 for name, colour in (("contact-oscillator", "#0072B2"), ("contact-oscillator-nonreversible", "#D55E00")):

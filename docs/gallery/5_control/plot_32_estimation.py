@@ -53,6 +53,7 @@ inside = np.einsum("ki,ij,kj->k", found - list(TRUE.values()), np.linalg.inv(cov
 share = np.mean(inside < -2 * np.log(0.05))
 assert share > 0.85
 
+# %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 left.plot(*path.g[:, 1:].T, color="#0072B2", label="the motion")
 left.plot(*data.T, ".", color="#D55E00", ms=4, label="what was seen of it")

@@ -75,6 +75,7 @@ for k in range(n):
     euler[k + 1], v = euler[k] + h * v, v * (1 + 1j * nu * h)
 assert np.ptp(np.abs(euler - centre)) > 0.1
 
+# %%
 figure, axes = plt.subplots(1, 3, figsize=(12, 4.4), layout="constrained", sharex=True, sharey=True)
 colours = ("#009E73", "#0072B2", "#D55E00")
 for ax, (name, path), colour in zip(axes, (paths | {"explicit Euler": euler}).items(), colours, strict=True):
