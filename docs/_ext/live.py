@@ -54,8 +54,9 @@ def wait(app, env):
 
 def make(folder):
     """A page for each system, with the method of its other page, and the default for comparison."""
-    from geonh.systems import catalogue
     from pages import shown_by
+
+    from geonh.systems import catalogue
 
     folder.mkdir(parents=True, exist_ok=True)
     for entry in catalogue.values():

@@ -28,7 +28,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 _SEAL = b"\ngeonh sha256 "
 _SEALED = len(_SEAL) + 64 + 1
 _OTHERWISE = {
-    ".csv": "run.to_pandas().to_csv(...)",
+    ".csv": "run.to_csv(...)",
     ".zarr": "run.to_xarray().to_zarr(...)",
     ".npz": "numpy.savez(..., t=run.t, g=run.g_vector, xi=run.xi)",
     ".npy": "numpy.save(..., run.g_vector)",
@@ -44,7 +44,7 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """
     path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
-        way = _OTHERWISE.get(path.suffix.lower(), "run.to_pandas().to_csv(...)")
+        way = _OTHERWISE.get(path.suffix.lower(), "run.to_csv(...)")
         raise FileError(
             f"{path} cannot be written: geonh saves NetCDF (.nc), not {path.suffix}. With another tool: {way}"
         )
