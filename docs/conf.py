@@ -33,9 +33,8 @@ exclude_patterns = [
     "gallery/*",
     "_ext",
     "build",
-    "sg_execution_times.rst",
-    "generated/gallery/sg_execution_times.rst",
-    "generated/gallery/*.ipynb",
+    "**sg_execution_times.rst",  # whose tables come from other servers
+    "generated/gallery/**.ipynb",
 ]
 templates_path: list[str] = []
 html_theme = "pydata_sphinx_theme"
