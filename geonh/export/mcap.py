@@ -20,7 +20,7 @@ from geonh.arguments.validators import shortly
 from geonh.drawing import Moving, NoDrawingError, Scene, scene
 from geonh.engine import call_in_numpy
 from geonh.groups.so3 import quaternion
-from geonh.results.netcdf import replacing_atomically
+from geonh.results.replacing import replacing_atomically
 from geonh.results.trajectory import Trajectory
 from geonh.version import __version__
 

@@ -16,7 +16,7 @@ from geonh.arguments.validators import as_constant, as_count
 from geonh.drawing import scene
 from geonh.plotting.labels import units_of
 from geonh.plotting.stage import Stage
-from geonh.results.netcdf import replacing_atomically
+from geonh.results.replacing import replacing_atomically
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from geonh.mechanics.system import System
 from geonh.results import files, tables
 from geonh.results.dense import as_times, end_of, evaluated, refuse_outside
 from geonh.results.interpolation import between
-from geonh.results.netcdf import replacing_atomically
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
 from geonh.results.record import Record, RunState
+from geonh.results.replacing import replacing_atomically
 from geonh.results.same_system import (
     differences,
     refuse_changes,
@@ -285,12 +285,13 @@ class Trajectory(Record):
         return path
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write a NetCDF file with all data and the state to resume from; an existing file is replaced atomically.
+        """Write a file with all data and the state to resume from; an existing file is replaced atomically.
 
         Parameters
         ----------
         path : str or path
-            A name that ends in ``.nc``; for other formats use ``to_pandas`` and ``to_xarray``.
+            A name with the suffix of a format in ``results.formats``: ``.nc``, NetCDF; for other formats use
+            ``to_pandas`` and ``to_xarray``.
 
         Returns
         -------
