@@ -116,6 +116,7 @@ def test_robots_are_those_of_pinocchio(name):
     assert off(torques, np.array(data["bias"])) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_wheels_of_a_tiago_roll_exactly():
     """10⁵ steps on two driven wheels, the arm folded: the contacts do not move, and without torques energy is kept."""
     links, _ = from_json("tiago")

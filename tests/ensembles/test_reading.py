@@ -167,6 +167,7 @@ def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
 
 
 @pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.quick("True")
 def test_events_are_those_of_each_run(monkeypatch, stop):
     small_pieces(monkeypatch)
     events = [
@@ -352,6 +353,7 @@ def test_masked_controls_of_members_are_refused():
         gn.solve_ensemble(driven(lambda t, x, xi, u: u * xi), xi0=np.eye(3)[:2], dt=0.1, n_steps=2, controls=u)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 def test_what_xla_runs_is_read_as_what_machine_code_runs(tmp_path):
     system = gn.System(

@@ -280,6 +280,7 @@ def test_what_cannot_be_a_store_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["p", "energy", "time", "t", "status", "reason"])
+@pytest.mark.quick("t", "status")
 def test_parameters_whose_names_are_taken_are_labelled_as_such(tmp_path, name):
     stiff = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x, p: p[name] * x @ x, parameters={name: 1.0}

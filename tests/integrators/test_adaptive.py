@@ -169,6 +169,7 @@ def slope_at_a_fixed_time(end):
     return (run[0.8 + h].g[-1, 1] - run[0.8 - h].g[-1, 1]) / (2 * h)
 
 
+@pytest.mark.slow
 def test_a_traced_run_has_the_same_bits_and_the_derivative_of_its_steps():
     def there(w):
         return gn.integrate(SLEIGH, CONTROLLED, xi0=jnp.array([w, -0.5, 0.0]), dt=0.01, n_steps=50)
@@ -369,6 +370,7 @@ def test_node_and_density_return_to_rounding(inner):
     np.testing.assert_allclose(weight, expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_derivative_of_reversible_steps_is_that_of_the_scheme():
     method = gn.Adaptive(gn.Gauss(2), 1e-8)
 

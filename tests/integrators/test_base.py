@@ -202,6 +202,7 @@ def test_no_step_of_less_than_half_a_turn_is_too_long(method, retraction):
 
 
 @pytest.mark.parametrize("method", ["lobatto4", "dla", "gauss4", "projected"])
+@pytest.mark.quick("projected", "gauss4")
 def test_units_do_not_matter(method):
     """A sphere of other masses and lengths turns alike; its unknowns then differ by many orders of magnitude."""
 

@@ -203,7 +203,7 @@ def test_a_pendulum_in_the_plane_near_rest(amplitude):
 
 @pytest.mark.parametrize("system", [PENDULUM, PARTICLE, SHAPED], ids=lambda s: s.name)
 @pytest.mark.parametrize("amplitude", [0.0, 1e-6, 1e-2])
-@pytest.mark.quick("0.0-particle", "0.0-pendulum", "1e-06-pendulum")
+@pytest.mark.quick("0.0-pendulum", "1e-06-pendulum")
 def test_derivatives_near_rest(system, amplitude):
     """Of the end by the start: near rest those of the linear motion, found by differences that are exact there."""
     n = system.group.dim

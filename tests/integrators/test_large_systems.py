@@ -71,6 +71,7 @@ def test_a_lagrangian_and_a_metric_are_one_system(method):
     np.testing.assert_allclose(one.energy, other.energy, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_long_train_keeps_its_constraints_and_its_energy():
     system = train(15)  # 18 velocities, 16 forms
     run = gn.solve(system, "rkmk4", **start(system), dt=0.005, n_steps=200)
@@ -80,8 +81,8 @@ def test_a_long_train_keeps_its_constraints_and_its_energy():
     np.testing.assert_allclose(run.xi[-1], fine.xi[-1], atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "kind"), [(6, "chain"), (12, "chain"), (20, "train")])
-@pytest.mark.quick("6-chain")
 def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     system = chain(n, lagrangian=lagrangian) if kind == "chain" else train(n)
     begin = {"xi0": 0.2 * np.sin(np.arange(3 * n) + 1.0)} if kind == "chain" else start(system)

@@ -143,6 +143,10 @@ def test_angles_in_degrees_and_times_in_milliseconds():
     (text,) = said(pendulum, [0.0, 0.0, 0.0, 1.0], 0.05)
     assert "turns the fastest mode of pendulum" in text
     assert "one set of units" in text
+
+
+@pytest.mark.slow
+def test_long_steps_of_a_slow_system_are_silent():
     entry = catalogue["whipple-bicycle"]
     system = entry.system()
     start = entry.start(system)

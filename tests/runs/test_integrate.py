@@ -216,6 +216,7 @@ def test_derivatives_are_those_of_plain_jax(name, method, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.quick("reverse")
 def test_derivatives_against_finite_differences(mode):
     differentiate = jax.jacfwd if mode == "forward" else jax.grad
     for argument in (0, 1):
@@ -387,6 +388,7 @@ def test_members_and_derivatives_on_an_accelerator():
     agree(jax.device_get(result), jax.device_get(wanted), 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 def test_without_the_native_engine(monkeypatch):
     by_gni = functools.partial(heading, n_steps=5, method="gni")

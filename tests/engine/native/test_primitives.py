@@ -311,6 +311,7 @@ def test_nan_through_extremes_is_nan():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64, np.int8])
+@pytest.mark.quick("int32", "uint64")
 def test_integers(dtype):
     info = np.iinfo(dtype)
     some = np.array([0, 1, 3, info.max, info.min, info.max - 1, 40], dtype)
@@ -339,6 +340,7 @@ def test_array_functions(name):
 
 @pytest.mark.parametrize("axes", [1, 2])
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.quick("1-2", "2-1")
 def test_convolutions_of_all_options(axes, groups):
     draws = np.random.default_rng(axes + 10 * groups)
     for _ in range(4):
@@ -419,6 +421,7 @@ def test_a_number_that_is_repeated_is_written_once(name):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 12])
+@pytest.mark.quick("1", "5", "12")
 def test_solve_with_pivoting(n):
     a, b = random(n, n, n), random(n + 1, n)
     a[np.arange(n), np.arange(n)] = 0.0 if n > 1 else 2.0
