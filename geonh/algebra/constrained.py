@@ -53,8 +53,7 @@ def oriented_null_space(mu: Array) -> Array:
     So det Z₀Z₁ᵀ of two matrices is the cosine between the spans of their rows, as det N₀N₁ᵀ of their orthonormalised
     rows N is, but of n − m dimensions.
     """
-    m, n = mu.shape
-    Z = jnp.linalg.qr(mu.T, mode="complete")[0][:, m:].T
+    Z = jnp.linalg.qr(mu.T, mode="complete")[0][:, len(mu) :].T
     return Z.at[0].multiply(jnp.sign(jnp.linalg.slogdet(jnp.concatenate([mu, Z]))[0]))
 
 
