@@ -117,15 +117,6 @@ def _matrix_size(group: LieGroup) -> int:
         return 0
 
 
-def constant(value: Any) -> Any:
-    """Static field of a class with the same value in all instances, which is set in each of them.
-
-    A pytree of equinox with exactly five fields that are not set (``default=``, ``init=False``) has another structure
-    after it is flattened and put together, and programs of it would be traced and compiled twice.
-    """
-    return eqx.field(static=True, init=False, default_factory=lambda: value)
-
-
 @argument_type
 class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.groups.base import constant, represented
+from geonh.groups.base import represented
 from geonh.groups.coefficients import matrix, vector
 from geonh.groups.coordinates import ExponentialCoordinates
 
@@ -23,11 +24,11 @@ from geonh.groups.coordinates import ExponentialCoordinates
 class Heisenberg(ExponentialCoordinates):
     """Heisenberg group. Points (x, y, z) and velocities (vx, vy, vz) of shape=[..., 3]; vz is along the centre."""
 
-    dim: int = constant(3)
-    point_names: tuple[str, ...] = constant(("x", "y", "z"))
-    velocity_names: tuple[str, ...] = constant(("vx", "vy", "vz"))
-    point_shapes: tuple[tuple[int, ...], ...] = constant(((3,),))
-    has_cayley: bool = constant(True)
+    dim: int = eqx.field(static=True, default=3, init=False)
+    point_names: tuple[str, ...] = eqx.field(static=True, default=("x", "y", "z"), init=False)
+    velocity_names: tuple[str, ...] = eqx.field(static=True, default=("vx", "vy", "vz"), init=False)
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((3,),), init=False)
+    has_cayley: bool = eqx.field(static=True, default=True, init=False)
 
     def __str__(self) -> str:
         return "Heis(3)"

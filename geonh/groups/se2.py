@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, check_rotation, constant, represented
+from geonh.groups.base import LieGroup, check_rotation, represented
 from geonh.groups.coefficients import A, B, C, D, matrix, vector
 
 
@@ -30,11 +31,11 @@ class SE2(LieGroup):
     full turns. ``cay`` stays within a half turn, and ``cay_inv`` is infinite there.
     """
 
-    dim: int = constant(3)
-    point_names: tuple[str, ...] = constant(("theta", "x", "y"))
-    velocity_names: tuple[str, ...] = constant(("omega", "vx", "vy"))
-    point_shapes: tuple[tuple[int, ...], ...] = constant(((3,),))
-    has_cayley: bool = constant(True)
+    dim: int = eqx.field(static=True, default=3, init=False)
+    point_names: tuple[str, ...] = eqx.field(static=True, default=("theta", "x", "y"), init=False)
+    velocity_names: tuple[str, ...] = eqx.field(static=True, default=("omega", "vx", "vy"), init=False)
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((3,),), init=False)
+    has_cayley: bool = eqx.field(static=True, default=True, init=False)
 
     def __str__(self) -> str:
         return "SE(2)"

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, check_rotation, constant
+from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import C, E, F, cross, hat, matmul, matvec, transpose
 from geonh.groups.so3 import SO3, rotation_polynomial, squared_norm
 
@@ -54,11 +55,13 @@ class SE3(LieGroup):
     ``log`` is principal, |ω| ≤ π, and keeps full accuracy up to a half turn; ``cay_inv`` is infinite at a half turn.
     """
 
-    dim: int = constant(6)
-    point_names: tuple[str, ...] = constant(_NAMES)
-    velocity_names: tuple[str, ...] = constant(("omega1", "omega2", "omega3", "v1", "v2", "v3"))
-    point_shapes: tuple[tuple[int, ...], ...] = constant(((4, 4),))
-    has_cayley: bool = constant(True)
+    dim: int = eqx.field(static=True, default=6, init=False)
+    point_names: tuple[str, ...] = eqx.field(static=True, default=_NAMES, init=False)
+    velocity_names: tuple[str, ...] = eqx.field(
+        static=True, default=("omega1", "omega2", "omega3", "v1", "v2", "v3"), init=False
+    )
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((4, 4),), init=False)
+    has_cayley: bool = eqx.field(static=True, default=True, init=False)
 
     def __str__(self) -> str:
         return "SE(3)"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import constant, represented
+from geonh.groups.base import represented
 from geonh.groups.coordinates import ExponentialCoordinates
 
 
@@ -21,11 +22,11 @@ class SO2(ExponentialCoordinates):
     The circle as a shape variable is ``Torus(1)``, whose Cayley map is the identity; here it is that of the matrices.
     """
 
-    dim: int = constant(1)
-    point_names: tuple[str, ...] = constant(("theta",))
-    velocity_names: tuple[str, ...] = constant(("omega",))
-    point_shapes: tuple[tuple[int, ...], ...] = constant(((1,),))
-    has_cayley: bool = constant(True)
+    dim: int = eqx.field(static=True, default=1, init=False)
+    point_names: tuple[str, ...] = eqx.field(static=True, default=("theta",), init=False)
+    velocity_names: tuple[str, ...] = eqx.field(static=True, default=("omega",), init=False)
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((1,),), init=False)
+    has_cayley: bool = eqx.field(static=True, default=True, init=False)
 
     def __str__(self) -> str:
         return "SO(2)"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +25,7 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import call_in_numpy, in_float64
-from geonh.groups.base import LieGroup, check_rotation, constant
+from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import (
     A,
     B,
@@ -196,11 +197,13 @@ class SO3(LieGroup):
     ``log`` is principal, |ω| ≤ π, and keeps full accuracy up to a half turn; ``cay_inv`` is infinite at a half turn.
     """
 
-    dim: int = constant(3)
-    point_names: tuple[str, ...] = constant(tuple(f"R{i}{j}" for i in (1, 2, 3) for j in (1, 2, 3)))
-    velocity_names: tuple[str, ...] = constant(("omega1", "omega2", "omega3"))
-    point_shapes: tuple[tuple[int, ...], ...] = constant(((3, 3),))
-    has_cayley: bool = constant(True)
+    dim: int = eqx.field(static=True, default=3, init=False)
+    point_names: tuple[str, ...] = eqx.field(
+        static=True, default=tuple(f"R{i}{j}" for i in (1, 2, 3) for j in (1, 2, 3)), init=False
+    )
+    velocity_names: tuple[str, ...] = eqx.field(static=True, default=("omega1", "omega2", "omega3"), init=False)
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((3, 3),), init=False)
+    has_cayley: bool = eqx.field(static=True, default=True, init=False)
 
     def __str__(self) -> str:
         return "SO(3)"
