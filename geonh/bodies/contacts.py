@@ -73,7 +73,8 @@ class Wheel:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            name=as_text(self.name, "name of a wheel") or as_text(self.link, "link of a wheel"),
+            link=(link := as_text(self.link, "link of a wheel")),
+            name=as_text(self.name, "name of a wheel") or link,
             radius=as_constant(self.radius, f"radius of wheel {self.link!r}", positive=True),
             centre=as_constant(self.centre, f"centre of wheel {self.link!r}", (3,)),
             grips=as_flag(self.grips, f"grips of wheel {self.link!r}"),
@@ -118,7 +119,8 @@ class Blade:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            name=as_text(self.name, "name of a blade") or as_text(self.link, "link of a blade"),
+            link=(link := as_text(self.link, "link of a blade")),
+            name=as_text(self.name, "name of a blade") or link,
             centre=as_constant(self.centre, f"centre of blade {self.link!r}", (3,)),
             direction=as_unit(self.direction, f"direction of blade {self.link!r}"),
         )

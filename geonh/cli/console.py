@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -44,10 +43,14 @@ def tell_saved(path: Path, more: str = "") -> None:
 
 def without_rounding(values: Any) -> Any:
     """Replace entries at rounding level, relative to the largest, by zeros."""
+    import numpy as np
+
     return np.where(np.abs(values) < 1e-14 * np.abs(values).max(initial=0.0), 0.0, values)
 
 
 def numbers(values: Any) -> str:
+    import numpy as np
+
     flat = [f"{v:.6g}" for v in np.ravel(values)]
     return flat[0] if len(flat) == 1 else "\n".join(flat) if len(flat) <= 4 else ", ".join(flat)
 

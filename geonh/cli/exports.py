@@ -7,18 +7,17 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+import geonh as gn
 from geonh.cli.console import out, refusing, tell_saved
-from geonh.cli.runs import Assignments, MethodOption, Retraction, Rule
-from geonh.cli.words import entry_of, integrator_of, parameters_of, path_of
-from geonh.export import build as make
-from geonh.export import play as make_page
-from geonh.export.building import TARGETS
+from geonh.cli.options import Assignments, MethodOption, Retraction, Rule, SystemName
+from geonh.cli.signals import interruptible
+
+TARGETS = ("c", "casadi", "fmi2", "fmi3", "wasm")
 
 
+@interruptible
 def build(
-    name: Annotated[
-        str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
-    ],
+    name: SystemName,
     target: Annotated[str, typer.Option(metavar="|".join(TARGETS), help="What it is for.")] = "c",
     output: Annotated[
         str, typer.Option("--out", metavar="DIR", help="Folder; its name is the prefix of all names.")
@@ -36,35 +35,33 @@ def build(
     derivatives: Annotated[bool, typer.Option("--derivatives", help="Export the derivatives of a step, too.")] = False,
 ) -> None:
     """Write a system and a method as code that runs without Python; the numbers of the system stay parameters."""
-    entry = entry_of(name)
-    word = entry.method if method is None else method
-    integrator = integrator_of(word, rule=rule, retraction=retraction)
-    parameters, folder = parameters_of(entry, assignments or []), path_of(output, "--out")
+    from geonh.cli.chosen import chosen
+    from geonh.cli.words import path_of
+
+    words = chosen(name, assignments, method=method, rule=rule, retraction=retraction, dt=dt)
+    folder = path_of(output, "--out")
     with refusing(ValueError, TypeError, OSError):
-        system = entry.system(**parameters)
-        start = entry.start(system)
-        built = make(
-            system,
-            integrator,
+        built = gn.build(
+            words.system,
+            words.integrator,
             folder,
             target=target,
             triple=triple,
             cpu=cpu,
             features=features,
             derivatives=derivatives,
-            xi0=start.xi0,
-            g0=start.g0,
-            dt=entry.dt if dt is None else dt,
-            controls=entry.controls,
+            xi0=words.start.xi0,
+            g0=words.start.g0,
+            dt=words.dt,
+            controls=words.entry.controls,
         )
     for file in built.files:
         out.print(f"saved {escape(str(file))}, {file.stat().st_size / 1e3:.1f} kB", highlight=False, soft_wrap=True)
 
 
+@interruptible
 def play(
-    name: Annotated[
-        str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
-    ],
+    name: SystemName,
     output: Annotated[
         str | None, typer.Option("--out", metavar="FILE.html", help="The page; left out, NAME.html.")
     ] = None,
@@ -75,20 +72,21 @@ def play(
     assignments: Assignments = None,
 ) -> None:
     """Make one HTML file in which the system runs, with sliders; it opens from disk without a network."""
-    entry = entry_of(name)
-    parameters, page = parameters_of(entry, assignments or []), path_of(output or f"{entry.name}.html", "--out")
-    chosen = [integrator_of(method) for method in methods or []]
+    from geonh.cli.chosen import chosen
+    from geonh.cli.words import integrator_of, path_of
+
+    words = chosen(name, assignments, dt=dt)
+    page = path_of(output or f"{words.entry.name}.html", "--out")
+    offered = [integrator_of(method) for method in methods or []]
     with refusing(ValueError, TypeError, OSError):
-        system = entry.system(**parameters)
-        start = entry.start(system)
-        made = make_page(
-            system,
+        made = gn.export.play(
+            words.system,
             page,
-            chosen or None,
-            xi0=start.xi0,
-            g0=start.g0,
-            dt=entry.dt if dt is None else dt,
-            controls=entry.controls,
-            n_steps=min(entry.n_steps, 2000),
+            offered or None,
+            xi0=words.start.xi0,
+            g0=words.start.g0,
+            dt=words.dt,
+            controls=words.entry.controls,
+            n_steps=min(words.n_steps, 2000),
         )
     tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")

@@ -1,20 +1,70 @@
-"""SIGTERM, sent by batch systems to end a run, handled like Ctrl-C: results are saved, and the exit code tells which.
+"""Ends of a command: Ctrl-C, and SIGTERM, which batch systems send, save results; the exit code tells which.
 
-The request is acknowledged at once; saving may take longer.
+Before a command runs a model nothing is to be saved: it ends at once. Later the request is acknowledged at once; saving
+may take longer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from geonh.engine import busy, interrupt
+import typer
 
 INTERRUPTED, TERMINATED = 130, 143
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+
+
+class Leave:
+    """Handler of a signal that ends the process with its exit code, and remembers the one before it."""
+
+    def __init__(self, code: int, before: Any) -> None:
+        self.code, self.before = code, before
+
+    def __call__(self, number: int, frame: Any) -> None:
+        os._exit(self.code)
+
+
+def leave_at_once() -> None:
+    """Let Ctrl-C and SIGTERM end the process without a traceback; a signal that is ignored stays ignored."""
+    for number, code in CODES.items():
+        before = signal.getsignal(number)
+        if before in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, Leave(code, before))
+
+
+def _leave_no_more() -> None:
+    for number in CODES:
+        handler = signal.getsignal(number)
+        if isinstance(handler, Leave):
+            signal.signal(number, handler.before)
+
+
+def interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator for a command that runs models: what exists is saved when a signal ends it."""
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        from geonh.engine import Interrupts
+
+        code = 0
+        _leave_no_more()
+        with Interrupts(at_once=True), Termination() as termination:
+            try:
+                command(**arguments)
+            except KeyboardInterrupt:
+                code = INTERRUPTED
+            except typer.Exit as end:
+                code = end.exit_code
+        raise typer.Exit(TERMINATED if termination.asked else code)
+
+    return wrapper
 
 
 class Termination:
@@ -28,6 +78,9 @@ class Termination:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Termination:
+        from geonh.engine import interrupt
+
+        self._interrupt = interrupt
         if threading.current_thread() is threading.main_thread():
             ours = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is interrupt else []
             for number in (signal.SIGTERM, *ours):
@@ -45,12 +98,13 @@ class Termination:
                 os.write(2, b"geonh: stopping\n")  # a console may be busy
         if number != signal.SIGTERM or not self.asked:  # a second signal does not prevent saving
             self.asked |= number == signal.SIGTERM
-            interrupt(number, frame)
+            self._interrupt(number, frame)
 
 
 def exit_with(code: int) -> NoReturn:
     """Exit immediately, even if a compiler thread that nothing waits for is still running."""
-    if busy():
+    engine = sys.modules.get("geonh.engine")
+    if engine is not None and engine.busy():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

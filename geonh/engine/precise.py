@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.foreign import is_foreign, with_call
 from geonh.arguments.precision import (
     UNTRACEABLE,
     float64,
@@ -63,7 +64,8 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
             label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {_qualified_name(function, args)}"
             refuse_single(leaf, name)
-            refuse_kinds(leaf, name)
+            if label != "self":
+                refuse_kinds(leaf, name)
 
 
 def _qualified_name(function: Callable, args: tuple) -> str:
@@ -239,7 +241,12 @@ def _validating(name: str, method: Callable) -> Callable:
                 return call_in_numpy(method, (self, *args), kwargs)
             except UNTRACEABLE as error:
                 by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-                raise named_untraceable(error, f"{type(self).__name__}.{name}", by_name) from error
+                raise named_untraceable(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                if not is_foreign(error):
+                    raise
+                by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+                raise with_call(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
         if has_tracers(**dict(zip(places, args, strict=False)), **kwargs):
             require_float64(method.__qualname__)
         return _call_in_float64(wrapper, (self, *args), kwargs)

@@ -149,7 +149,7 @@ class _Recorder:
             f"{size} members with {nodes} nodes",
             {
                 "nodes": n_numbers,
-                "statistics": sum(s.room(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
+                "statistics": sum(s.size(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events

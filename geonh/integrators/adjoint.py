@@ -51,14 +51,17 @@ class Adjoint(ImplicitIntegrator):
     method: Integrator
     newton: Newton
 
-    def __check_init__(self) -> None:
+    def __init__(self, newton: Newton, method: Integrator):
+        self.newton, self.method = newton, method
         require_method(self.method)
         refuse_memory(self.method, "has no general adjoint")
 
     @property
     def guarantees(self) -> Guarantees:
         of = self.method.guarantees
-        return replace(of, symmetric=False, implicit=True, momentum="none", reference="Hairer et al. 2006, §II.3")
+        return replace(
+            of, symmetric=False, implicit=True, momentum="none", nonlinear=False, reference="Hairer et al. 2006, §II.3"
+        )
 
     def adjoint(self) -> Integrator:
         return self.method

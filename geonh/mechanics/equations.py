@@ -8,11 +8,12 @@ With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import Array, lax
 
+from geonh._former_paths import former_names
 from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
@@ -56,7 +57,7 @@ def accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: A
     ValueError
         If ``g`` or ``xi`` have other shapes than the system's, or ``u`` is given to a system without forces.
     """
-    if not is_traced(system, t, g, xi, u):
+    if not is_traced(system, t=t, g=g, xi=xi, u=u):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
@@ -138,3 +139,7 @@ def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any
         As for ``accelerations``.
     """
     return accelerations(system, t, g, xi, u)[1]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -21,11 +21,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_count, shortly
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 
 ARGUMENTS = "t, x, xi"
@@ -71,11 +71,12 @@ class Friction(eqx.Module):
 
     def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
         if not (callable(coefficient) or isinstance(coefficient, str)):
-            coefficient = np.asarray(coefficient, dtype=float)
-            if coefficient.shape != () or not coefficient >= 0:
+            coefficient = as_float64(coefficient, "coefficient of friction", ())
+            if not is_traced(coefficient) and not coefficient >= 0:
                 raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
+        coefficient = str(coefficient) if isinstance(coefficient, str) else coefficient  # NumPy's text is an array
         self.slip, self.coefficient, self.direction, self.begins = slip, coefficient, None, False
         self.normal = normal if callable(normal) else as_count(normal, "normal", least=0)
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
@@ -101,8 +102,12 @@ class Friction(eqx.Module):
         return copy
 
     def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
-        """Normal force, N, a scalar, of multipliers of shape=[m]."""
-        return self.normal(t, x, lam, parameters) if callable(self.normal) else lam[self.normal]
+        """Normal force, N, a scalar, of multipliers of shape=[m]; ValueError if there is none of that index."""
+        if callable(self.normal):
+            return self.normal(t, x, lam, parameters)
+        if self.normal >= len(lam):
+            raise ValueError(f"normal must be the index of one of {len(lam)} multipliers, got {self.normal}")
+        return lam[self.normal]
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
         """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
@@ -120,8 +125,11 @@ class Friction(eqx.Module):
         return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
-        """Coefficient μ at a slip speed, m/s, a scalar."""
+        """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
         if isinstance(self.coefficient, str):
+            if self.coefficient not in (parameters or {}):
+                known = ", ".join(map(str, parameters or {})) or "none"
+                raise ValueError(f"coefficient must name a parameter, got {self.coefficient!r}; there are: {known}")
             return jnp.asarray(parameters[self.coefficient])
         if callable(self.coefficient):
             return jnp.asarray(self.coefficient(speed, parameters))

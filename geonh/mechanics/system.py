@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.inspection import careful, inspected
-from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.precision import float64, has_tracers, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
@@ -23,7 +23,7 @@ from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
-from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral, require_integrals
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import UNDETERMINED, Rank
 from geonh.units import declared_units
@@ -147,6 +147,7 @@ class System(ConstrainedSystem):
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
                 raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {shortly(mapping)}")
+        require_integrals(first_integrals or {})
         if not isinstance(name, str):
             raise TypeError(f"name must be text, got {shortly(name)}")
         if not name.isprintable():  # half of a surrogate pair is not, and cannot be stored in a file
@@ -176,7 +177,8 @@ class System(ConstrainedSystem):
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.multiplier_forces = None if multiplier_forces is None else MultiplierForces(multiplier_forces)
-        self.parameters = _float64_leaves(_sortable(parameters or {}))
+        has_tracers(parameters=parameters)  # refuses keys without an order, and what contains itself
+        self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
         self.name = name
@@ -381,10 +383,6 @@ class System(ConstrainedSystem):
         vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
         for key, integral in self.first_integrals.items():
             name = f"first integral {key!r}"
-            if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
-                raise TypeError(
-                    f"first_integrals must map names to FirstIntegral(function), got {shortly(key)}: {integral!r}"
-                )
             if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
@@ -431,15 +429,6 @@ class System(ConstrainedSystem):
     def _check_rank(self, name: str, independent: int, given: int) -> None:
         if independent > given:
             raise ValueError(f"rank says that {independent} rows of {name} are independent; it has {given}")
-
-
-def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters, or raise an error for keys that JAX cannot sort."""
-    try:
-        jax.tree.leaves(parameters)
-    except ValueError as error:
-        raise ValueError(f"parameters: names must be text, got {list(parameters)}") from error
-    return parameters
 
 
 def _float64_leaves(parameters: Any) -> Any:

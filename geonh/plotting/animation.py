@@ -18,7 +18,7 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
-from geonh.results.netcdf import replacing_atomically
+from geonh.results.replacing import replacing_atomically
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:

@@ -66,11 +66,12 @@ class Event(eqx.Module):
     """
 
     function: Callable
-    direction: int = eqx.field(static=True, default=0, converter=_plain)
-    stop: bool = eqx.field(static=True, default=False)
-    name: str = eqx.field(static=True, default="event")
+    direction: int = eqx.field(static=True)
+    stop: bool = eqx.field(static=True)
+    name: str = eqx.field(static=True)
 
-    def __check_init__(self) -> None:
+    def __init__(self, function: Callable, direction: int = 0, stop: bool = False, name: str = "event"):
+        self.function, self.direction, self.stop, self.name = function, _plain(direction), stop, name
         if not callable(self.function):
             raise TypeError(f"an event's function takes (t, g, xi, lam), got {self.function!r}")
         one_of(self.direction, "direction", (-1, 0, 1))
@@ -118,7 +119,7 @@ class SlipEnds(Event):
     """Speed, relative to 1 m/s and the velocity, below which a slip that decreases has vanished."""
 
     def __init__(self, stop: bool = True, name: str = "slip ends"):
-        self.function, self.direction, self.stop, self.name = _no_slip, -1, stop, name
+        super().__init__(_no_slip, -1, stop, name)
 
     def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
         friction = None if system.multiplier_forces is None else system.multiplier_forces.function

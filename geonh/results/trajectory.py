@@ -259,12 +259,13 @@ class Trajectory(Record):
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write a NetCDF file with all data and the state to resume from; an existing file is replaced atomically.
+        """Write a file with all data and the state to resume from; an existing file is replaced atomically.
 
         Parameters
         ----------
         path : str or path
-            A name that ends in ``.nc``; for other formats use ``to_pandas`` and ``to_xarray``.
+            A name with the suffix of a format in ``results.formats``: ``.nc``, NetCDF; for other formats use
+            ``to_pandas`` and ``to_xarray``.
 
         Returns
         -------

@@ -116,9 +116,8 @@ def chain():
     ]
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind in ("fixed", "revolute") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick("revolute")
 def test_loops_leave_what_their_joint_allows(kind):
     """Dimensions, and motions of the joint itself: turns about its axis, displacements along it."""
     rows = {

@@ -103,6 +103,7 @@ def from_json(name):
 
 @pytest.mark.filterwarnings("ignore:the inertia of some links")
 @pytest.mark.parametrize("name", ["ur5", "panda", "hyq", "tiago"])
+@pytest.mark.quick("ur5", "hyq")
 def test_robots_are_those_of_pinocchio(name):
     links, data = from_json(name)
     system = bodies.tree(links)
@@ -115,6 +116,7 @@ def test_robots_are_those_of_pinocchio(name):
     assert off(torques, np.array(data["bias"])) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_wheels_of_a_tiago_roll_exactly():
     """10⁵ steps on two driven wheels, the arm folded: the contacts do not move, and without torques energy is kept."""
     links, _ = from_json("tiago")

@@ -176,11 +176,15 @@ def test_a_list_that_contains_itself_is_named():
         "J": systems.heavy_top,
         "xi0": lambda x: gn.solve(sleigh, xi0=x, dt=0.1, n_steps=1),
         "x": lambda x: gn.rolling.wheel(0.1, 0.1, x=x),
+        "parameters": lambda x: gn.System(Translations(1), metric=[1.0], parameters={"k": x}),
+        "coefficient of friction": lambda x: gn.Friction(lambda t, x, xi: xi, x),
         "space": lambda x: gn.System(x, metric=[1.0]),
         "controls returned a list that": lambda x: gn.solve(driven, xi0=[0.0], dt=0.1, n_steps=1, controls=lambda t: x),
     }.items():
         with pytest.raises(ValueError, match=rf"^{words} contains itself"):
             call(endless)
+    with pytest.raises(TypeError, match=r"^note of a first integral must be text"):
+        gn.mechanics.FirstIntegral(lambda g, xi, p, parameters: xi[0], endless)
     with pytest.raises(ValueError, match=r"^J must have keys of one type"):
         systems.heavy_top({1: 2.0, "a": 3.0})
 

@@ -335,7 +335,7 @@ def test_no_words_at_all_make_a_traceback(tmp_path, command, words):
 def test_a_signal_ends_it_with_its_code_and_an_answer_at_once(tmp_path, number, code, seconds):
     """Silently while it imports; later it says that it stops before it saves what exists."""
     words = ["run", "suslov", "--steps", "100000000000", "--save-every", "10000", "--out", str(tmp_path)]
-    command = [sys.executable, "-m", "geonh_command", *words]
+    command = [sys.executable, "-m", "geonh", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     time.sleep(seconds)
     process.send_signal(number)
@@ -487,11 +487,11 @@ PLACES = {
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
 @pytest.mark.parametrize(
     "place",
-    [p if p in ("full", "no reader") else pytest.param(p, marks=pytest.mark.slow) for p in PLACES],
+    [p if p == "full" else pytest.param(p, marks=pytest.mark.slow) for p in PLACES],
 )
 def test_a_run_is_saved_wherever_its_words_go(tmp_path, place):
     before, after, code, warned = PLACES[place]
-    command = f"{before}{sys.executable} -m geonh_command {RUN}{after}"
+    command = f"{before}{sys.executable} -m geonh {RUN}{after}"
     root = str(Path(gn.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
     done = subprocess.run(

@@ -285,7 +285,7 @@ def test_whatever_is_edited_a_file_is_refused_or_reads_the_same(path, tmp_path, 
         (".csv", r"run\.to_pandas\(\)\.to_csv"),
         (".zarr", r"run\.to_xarray\(\)\.to_zarr"),
         (".npz", r"numpy\.savez"),
-        (".txt", "to_csv"),
+        (".unknown", "to_csv"),
     ],
 )
 def test_a_suffix_of_another_format_is_refused_with_the_way(path, tmp_path, suffix, way):

@@ -281,7 +281,7 @@ INGREDIENTS = {
         r"the function of first integral 'e' takes \(g, xi, p, parameters\), got array",
     ),
     "integral's momentum": (
-        {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum=np.ones(2))}},
+        {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum="both")}},
         ValueError,
         "momentum of first integral 'e' must be one of",
     ),
@@ -301,6 +301,11 @@ def test_ingredients(ingredients, error, words):
 # --- options -------------------------------------------------------------------------------------------------
 
 OPTIONS = {
+    "integral's momentum": (
+        lambda: gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum=np.ones(2)),
+        TypeError,
+        "momentum of a first integral must be text, got array",
+    ),
     "iterations nan": (lambda: Newton(max_iterations=np.nan), ValueError, "max_iterations must be a positive integer"),
     "iterations huge": (lambda: Newton(max_iterations=10**400), ValueError, "max_iterations must be a positive"),
     "tol text": (lambda: Newton(tol="a"), TypeError, "tol must be real numbers, got text"),

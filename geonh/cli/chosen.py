@@ -1,0 +1,68 @@
+"""What the words of a command name: system, parameters, start, method and steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from geonh.cli.words import entry_of, integrator_of, parameters_of
+from geonh.integrators.base import Integrator
+from geonh.mechanics.system import System
+from geonh.systems import Entry
+from geonh.systems.entry import Start
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """System of the catalogue, of a user's or of a robot's file, with the settings of a run.
+
+    Parameters
+    ----------
+    entry : Entry
+    integrator : Integrator or None
+        None for the default of the system.
+    parameters : dict
+        Those of ``--set``.
+    dt, n_steps : float, int
+        Those of the options, else of the entry.
+    """
+
+    entry: Entry
+    integrator: Integrator | None
+    parameters: dict[str, Any]
+    dt: float
+    n_steps: int
+
+    @functools.cached_property
+    def system(self) -> System:
+        """The system; its function is called here."""
+        return self.entry.system(**self.parameters)
+
+    @functools.cached_property
+    def start(self) -> Start:
+        """Initial conditions of the entry; those of a user's file may be None."""
+        return self.entry.start(self.system)
+
+
+def chosen(
+    name: str,
+    assignments: Iterable[str] | None = None,
+    *,
+    method: str | None = None,
+    rule: str | None = None,
+    retraction: str | None = None,
+    dt: float | None = None,
+    steps: int | None = None,
+) -> Chosen:
+    """Look up what the words name; those that name nothing end the program."""
+    entry = entry_of(name)
+    integrator = integrator_of(entry.method if method is None else method, rule=rule, retraction=retraction)
+    return Chosen(
+        entry,
+        integrator,
+        parameters_of(entry, assignments or []),
+        entry.dt if dt is None else dt,
+        entry.n_steps if steps is None else steps,
+    )
