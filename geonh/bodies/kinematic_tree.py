@@ -63,13 +63,13 @@ class Tree:
         return tuple(joint for joint in self.joints.values() if joint.mimic is None)
 
     @cached_property
-    def slots(self) -> dict[str, slice]:
+    def velocity_slices(self) -> dict[str, slice]:
         """Entries of ξ of each joint that moves; of one that follows, those of the other."""
-        found, start = {}, 0
+        slices, start = {}, 0
         for joint in self.free:
-            found[joint.name] = slice(start, start + joint.dim)
+            slices[joint.name] = slice(start, start + joint.dim)
             start += joint.dim
-        return found | {j.name: found[j.mimic.joint] for j in self.joints.values() if j.mimic is not None}
+        return slices | {j.name: slices[j.mimic.joint] for j in self.joints.values() if j.mimic is not None}
 
     @cached_property
     def dim(self) -> int:
@@ -82,63 +82,63 @@ class Tree:
         return tuple(joint.name for joint in self.free if joint.motor)
 
     @cached_property
-    def runs(self) -> tuple[tuple[Joint, ...], ...]:
+    def factor_joints(self) -> tuple[tuple[Joint, ...], ...]:
         """Joints of each factor of the group: neighbours with one coordinate of the same unit share a factor."""
         keys = {joint.name: (_unit(joint) or str(i)) for i, joint in enumerate(self.free)}
-        return tuple(tuple(run) for _, run in groupby(self.free, key=lambda joint: keys[joint.name]))
+        return tuple(tuple(joints) for _, joints in groupby(self.free, key=lambda joint: keys[joint.name]))
 
     @cached_property
     def group(self) -> LieGroup:
         """Product of the groups of the joints."""
         factors: list[LieGroup] = []
-        for run in self.runs:
-            own, kind = tuple(joint.name for joint in run), run[0].kind
-            if run[0].dim == 1:
-                factors.append(Translations(len(run), own) if _unit(run[0]) == "m" else Torus(len(run), own))
-            else:
-                factors.append(GROUPS[kind])
+        for joints in self.factor_joints:
+            if joints[0].dim > 1:
+                factors.append(GROUPS[joints[0].kind])
+                continue
+            kind = Translations if _unit(joints[0]) == "m" else Torus
+            factors.append(kind(len(joints), tuple(joint.name for joint in joints)))
         if len(factors) == 1 and self.free[0].dim == 1:
             return factors[0]
-        names: Any = [None if run[0].dim == 1 else run[0].name for run in self.runs]
+        names: Any = [None if joints[0].dim == 1 else joints[0].name for joints in self.factor_joints]
         return Product(factors, names)
 
     @cached_property
     def units(self) -> dict[str, str]:
         """Units of coordinates and velocities that their names do not imply."""
-        found: dict[str, str] = {}
+        units: dict[str, str] = {}
         for joint in self.free:
             if joint.kind == "prismatic":
-                found |= {joint.name: "m", f"v{joint.name}": "m/s"}
+                units |= {joint.name: "m", f"v{joint.name}": "m/s"}
             elif joint.kind == "planar":
-                found |= {f"{joint.name}_{axis}": "m" for axis in "xy"}
-                found |= {f"{joint.name}_v{axis}": "m/s" for axis in "xy"}
+                units |= {f"{joint.name}_{axis}": "m" for axis in "xy"}
+                units |= {f"{joint.name}_v{axis}": "m/s" for axis in "xy"}
             elif joint.kind == "free":
-                found |= {f"{joint.name}_{axis}": "m" for axis in "xyz"}
-                found |= {f"{joint.name}_v{i}": "m/s" for i in (1, 2, 3)}
-        return found
+                units |= {f"{joint.name}_{axis}": "m" for axis in "xyz"}
+                units |= {f"{joint.name}_v{i}": "m/s" for i in (1, 2, 3)}
+        return units
 
     def coordinates(self, x: Any, reduced: bool) -> dict[str, Any]:
         """Coordinates of each joint that moves, of a point of the group; if ``reduced``, of the vector of the scalars.
 
         A scalar joint has a number, others a point of their group; the pose of a reduced tree is the identity.
         """
-        found: dict[str, Any] = {}
+        coordinates: dict[str, Any] = {}
         if reduced:
             at = 0
             for joint in self.free:
-                found[joint.name] = x[at] if joint.dim == 1 else _identity(joint)
+                coordinates[joint.name] = x[at] if joint.dim == 1 else _identity(joint)
                 at += joint.dim == 1
         else:
             parts = x if isinstance(self.group, Product) else (x,)
-            for part, run in zip(parts, self.runs, strict=True):
-                if run[0].dim == 1:
-                    found |= {joint.name: part[i] for i, joint in enumerate(run)}
+            for part, joints in zip(parts, self.factor_joints, strict=True):
+                if joints[0].dim == 1:
+                    coordinates |= {joint.name: part[i] for i, joint in enumerate(joints)}
                 else:
-                    found[run[0].name] = part
+                    coordinates[joints[0].name] = part
         for joint in self.joints.values():
             if joint.mimic is not None:
-                found[joint.name] = joint.mimic.factor * found[joint.mimic.joint] + joint.mimic.offset
-        return found
+                coordinates[joint.name] = joint.mimic.factor * coordinates[joint.mimic.joint] + joint.mimic.offset
+        return coordinates
 
 
 def _unit(joint: Joint) -> str:
@@ -198,7 +198,7 @@ def ordered(
 
 
 @dataclass(frozen=True)
-class Numbers:
+class VariedNumbers:
     """Numbers of links, joints, contacts, springs and loops that are parameters, or functions of them.
 
     Attributes
@@ -219,7 +219,7 @@ class Numbers:
     values: dict[tuple[str, str], np.ndarray]
 
     @classmethod
-    def of(cls, varied: Any, parameters: Mapping[str, Any], owners: Sequence[Any]) -> Numbers:
+    def of(cls, varied: Any, parameters: Mapping[str, Any], owners: Sequence[Any]) -> VariedNumbers:
         """Numbers from arguments of ``tree``.
 
         Raises
@@ -242,11 +242,11 @@ class Numbers:
                 )
         given = {key: known[key.rpartition(".")[0]][key.rpartition(".")[2]] for key in varied}
         if not isinstance(varied, Mapping):
-            own = {key: as_float64(value, key) for key, value in given.items()}
-            clash = [key for key in parameters if key in own]
+            nominal = {key: as_float64(value, key) for key, value in given.items()}
+            clash = [key for key in parameters if key in nominal]
             if clash:
                 raise ValueError(f"parameters: {clash} are among varied=; take other names")
-            return cls(tuple(varied), (), {**own, **parameters}, {})
+            return cls(tuple(varied), (), {**nominal, **parameters}, {})
         values = {}
         with float64():
             for key, function in varied.items():
@@ -259,22 +259,22 @@ class Numbers:
 
     def applied(self, owners: Sequence[Any]) -> list[Any]:
         """Links, contacts, springs or loops with the nominal values of numbers that are computed."""
-        found = []
+        with_values = []
         for owner in owners:
             for part in ("joint", ""):
                 inner: Any = getattr(owner, part, None) if part else owner
-                own = {} if inner is None else {n: v for (name, n), v in self.values.items() if name == inner.name}
-                own = {n: v for n, v in own.items() if hasattr(inner, n)}
-                if own:
-                    changed = replace(inner, **own)
+                values = {} if inner is None else {n: v for (name, n), v in self.values.items() if name == inner.name}
+                values = {n: v for n, v in values.items() if hasattr(inner, n)}
+                if values:
+                    changed = replace(inner, **values)
                     owner = replace(owner, joint=changed) if part else changed
-            found.append(owner)
-        return found
+            with_values.append(owner)
+        return with_values
 
 
 def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[str]]:
     """Numbers that may be parameters, by the name of their owner, and those "owner.number" that two owners have."""
-    found: dict[str, dict[str, Any]] = {}
+    by_owner: dict[str, dict[str, Any]] = {}
     shared = set()
     for owner in owners:
         of_link = isinstance(owner, Link)
@@ -282,10 +282,10 @@ def _numbers_of(owners: Sequence[Any]) -> tuple[dict[str, dict[str, Any]], set[s
             (owner, SIZES if of_link else getattr(owner, "sizes", ())),
             *([(owner.joint, JOINT_SIZES)] if of_link else []),
         ):
-            numbers = found.setdefault(part.name, {})
+            numbers = by_owner.setdefault(part.name, {})
             shared |= {f"{part.name}.{name}" for name in sizes if name in numbers}
             numbers.update({name: getattr(part, name) for name in sizes})
-    return found, shared
+    return by_owner, shared
 
 
 def _refuse_twice(names: Sequence[str], what: str) -> None:
