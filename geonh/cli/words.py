@@ -114,12 +114,12 @@ def integrator_of(name: str | Integrator | None, **options: str | None) -> Integ
         if not given:
             return None
         name = DEFAULT
-    for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
+    for key, choices in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
             if key not in methods[name].options:
                 refuse(f"--{key} is not for the method {name}")
-            if given[key] not in words:
-                refuse(f"--{key} must be one of {', '.join(words)}, got {given[key]!r}")
+            if given[key] not in choices:
+                refuse(f"--{key} must be one of {', '.join(choices)}, got {given[key]!r}")
     try:
         return method_of(name, **given)
     except ValueError as error:
@@ -168,11 +168,12 @@ def path_of(text: str, option: str) -> Path:
 def method_in(file: Trajectory) -> Integrator:
     """Method of a file, found among all methods and options that ``geonh run`` takes."""
     for method in methods.values():
-        choices = [("rule", RULES), ("retraction", RETRACTIONS)]
-        options = [(key, (None, *words)) for key, words in choices if key in method.options]
-        for words in itertools.product(*(values for _, values in options)):
-            given = {key: word for (key, _), word in zip(options, words, strict=True) if word is not None}
-            integrator = method.make(**given)
+        choices = {"rule": (None, *RULES), "retraction": (None, *RETRACTIONS)}
+        options = [key for key in choices if key in method.options]
+        for values in itertools.product(*(choices[key] for key in options)):
+            integrator = method.make(
+                **{k: value for k, value in zip(options, values, strict=True) if value is not None}
+            )
             if describe(integrator) == file.attributes["method"]:
                 return integrator
     refuse(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")

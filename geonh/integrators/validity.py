@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.constrained import has_small_null_space, oriented_null_space
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
 from geonh.engine import is_forward_only
@@ -191,8 +192,14 @@ def cosine(system: System, rows: Array, outcome: Outcome, t: ArrayLike) -> Array
 
 
 def _unit_rows(system: System, x: Any) -> Array:
-    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
-    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]; where they are many, orthonormal
+    rows of their null space, shape=[n − m, n].
+    """
+    rows = system.rows(x)
+    m, n = rows.shape
+    if has_small_null_space(m, n) and m < n:
+        return oriented_null_space(lax.stop_gradient(rows))
+    rows = apart(rows, jnp.zeros((m, 0)))[0]
     return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 

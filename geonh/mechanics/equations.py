@@ -22,7 +22,7 @@ from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_on
 from geonh.groups.base import Point
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.lagrangian import MANY
-from geonh.mechanics.redundancy import spread, with_known_rank
+from geonh.mechanics.redundancy import least_norm_multipliers, with_known_rank
 
 
 @validated
@@ -79,7 +79,7 @@ def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any)
 def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
     x = system.at(g, t)
     rate, lam = accelerations_at(system, t, x, xi, u)
-    return rate, spread(system, x, system.mass_matrix(x, xi), lam)
+    return rate, least_norm_multipliers(system, x, system.mass_matrix(x, xi), lam)
 
 
 @traced_once

@@ -51,7 +51,7 @@ NAMES = " or ".join(
 )
 """Formats for messages: "NetCDF (.nc)"."""
 _OTHERWISE = {
-    ".csv": "run.to_pandas().to_csv(...)",
+    ".csv": "run.to_csv(...)",
     ".zarr": "run.to_xarray().to_zarr(...)",
     ".npz": "numpy.savez(..., t=run.t, g=run.g_vector, xi=run.xi)",
     ".npy": "numpy.save(..., run.g_vector)",
@@ -67,7 +67,7 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """
     path = checked_path(path, name)
     if path.suffix not in FORMATS:
-        way = _OTHERWISE.get(path.suffix.lower(), "run.to_pandas().to_csv(...)")
+        way = _OTHERWISE.get(path.suffix.lower(), "run.to_csv(...)")
         raise FileError(f"{path} cannot be written: geonh saves {NAMES}, not {path.suffix}. With another tool: {way}")
     try:
         status = os.stat(path)

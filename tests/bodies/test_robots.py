@@ -13,7 +13,7 @@ import pytest
 
 import geonh as gn
 from geonh import bodies
-from geonh.bodies import composite, motion, plan
+from geonh.bodies import composite, kinematic_tree, motion
 from geonh.groups import Product
 
 
@@ -45,7 +45,7 @@ REFUSED = {"romeo": "no inertia beyond it", "romeo_laas_small": "indefinite iner
 
 def unchecked(links):
     """System of links that a tree refuses."""
-    tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+    tree = kinematic_tree.ordered(list(links), (0.0, 0.0, -9.81), ())
     return tree, gn.System(tree.group, lagrangian=lambda x, xi: motion.energy(tree, x, xi, {}, False))
 
 
@@ -155,7 +155,7 @@ def renew():
         links, free = bodies.read(files[stem]).links, name == "hyq"
         if free:
             links = [link if link.parent else replace(link, joint=bodies.Joint("free", "base")) for link in links]
-        tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+        tree = kinematic_tree.ordered(list(links), (0.0, 0.0, -9.81), ())
         x, xi, M, torques = reference(str(files[stem]), tree, free)
         x = x if isinstance(tree.group, Product) else (x,)
         told = [{k: v for k, v in _told(link).items() if k != "shapes"} for link in tree.links]

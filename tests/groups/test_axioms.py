@@ -15,6 +15,12 @@ def test_group(name):
     check_group((CLOSED_FORMS | COMPOSED)[name], tol=1e-12)
 
 
+@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED, *MATRIX])
+def test_flattening_keeps_the_structure(name):
+    leaves, structure = jax.tree.flatten((CLOSED_FORMS | COMPOSED | MATRIX)[name])
+    assert jax.tree.structure(jax.tree.unflatten(structure, leaves)) == structure
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_more_composed_groups(name):
