@@ -60,10 +60,11 @@ class Newton(eqx.Module):
         If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
-    tol: float = eqx.field(static=True, default=1e-9, converter=_as_tolerance)
-    max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
+    tol: float = eqx.field(static=True, default=1e-9)
+    max_iterations: int = eqx.field(static=True, default=30)
 
-    def __check_init__(self) -> None:
+    def __init__(self, tol: float = 1e-9, max_iterations: int = 30):
+        self.tol, self.max_iterations = _as_tolerance(tol), as_count(max_iterations, "max_iterations")
         if not 0 < self.tol < 1e-3:
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
 

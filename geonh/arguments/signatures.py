@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from geonh.arguments.foreign import is_foreign, with_call
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
 from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, entries, is_whole, shortly
@@ -58,6 +59,11 @@ def validated(function: Callable[Args, Out]) -> Callable[Args, Out]:
         except UNTRACEABLE as error:
             by_name = {**dict(zip(places, args, strict=False)), **kwargs}
             raise named_untraceable(error, function.__name__, by_name) from error
+        except (TypeError, ValueError, IndexError) as error:
+            if not is_foreign(error):
+                raise
+            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+            raise with_call(error, function.__name__, by_name) from error
 
     return wrapper
 
@@ -204,12 +210,17 @@ def _number(value: Any, name: str) -> Any:
     if is_traced(**{name: value}):
         return value
     number = as_float64(value, name, ())
-    return value if isinstance(value, int | float | np.number) else float(number)
+    return value if isinstance(value, int | float | np.integer) else float(number)
 
 
 def _array(value: Any, name: str) -> None:
     if not is_traced(**{name: value}):
         as_float64(value, name)
+
+
+def _slice(value: Any, name: str) -> None:
+    if not isinstance(value, slice) or not all(part is None or is_whole(part) for part in (value.start, value.stop)):
+        raise TypeError(f"{name} must be a slice of nodes, such as slice(0, 10), got {shortly(value)}")
 
 
 def _mapping(value: Any, name: str) -> None:
@@ -252,6 +263,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "SymmetrySection": _function,
     "Mapping": _mapping,
     "Sequence": _sequence,
+    "slice": _slice,
     "Sequence[str]": as_names,
     "str | os.PathLike": checked_path,
     "bool": as_flag,

@@ -19,7 +19,7 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import expm, logm
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count
+from geonh.arguments.validators import as_count, one_of
 from geonh.diagnostics.modified import Start, advanced, at_one_state, modified_fields, motion_rates, with_fixed_steps
 from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
@@ -54,8 +54,10 @@ class PredictedDrift:
     errors: Mapping[str, float]
     growth: np.ndarray
 
+    @validated
     def slope(self, name: str = "energy") -> np.ndarray:
-        """Mean change per second of a quantity, by least squares, shape=[…]; KeyError for an unknown name."""
+        """Mean change per second of a quantity, by least squares, shape=[…]; ValueError for an unknown name."""
+        one_of(name, "name", self.changes)
         values = self.changes[name].reshape(len(self.t), -1)
         fit = np.polyfit(self.t - self.t[0], values, 1)[0]
         return fit.reshape(self.changes[name].shape[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.foreign import is_foreign, with_call
 from geonh.arguments.precision import (
     UNTRACEABLE,
     float64,
@@ -62,7 +64,8 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
             label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {_qualified_name(function, args)}"
             refuse_single(leaf, name)
-            refuse_kinds(leaf, name)
+            if label != "self":
+                refuse_kinds(leaf, name)
 
 
 def _qualified_name(function: Callable, args: tuple) -> str:
@@ -150,6 +153,14 @@ class Precise(eqx.Module):
     # takes 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
     __getattribute__ = object.__getattribute__
 
+    def __check_init__(self) -> None:
+        """Set the fields that have a default of the class in the instance: the structure of a module with exactly five
+        that are not set changes as it is flattened and put together, and its programs would be compiled twice.
+        """
+        for field in dataclasses.fields(self):
+            if field.name not in vars(self):
+                object.__setattr__(self, field.name, getattr(self, field.name))
+
     def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
         """Hook for subclasses: an argument of a public method as it computes with it, or an error, where it is
         ``called`` by its name and the method's.
@@ -230,7 +241,12 @@ def _validating(name: str, method: Callable) -> Callable:
                 return call_in_numpy(method, (self, *args), kwargs)
             except UNTRACEABLE as error:
                 by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-                raise named_untraceable(error, f"{type(self).__name__}.{name}", by_name) from error
+                raise named_untraceable(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                if not is_foreign(error):
+                    raise
+                by_name = {**dict(zip(places, args, strict=False)), **kwargs}
+                raise with_call(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
         if has_tracers(**dict(zip(places, args, strict=False)), **kwargs):
             require_float64(method.__qualname__)
         return _call_in_float64(wrapper, (self, *args), kwargs)

@@ -83,7 +83,7 @@ def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, st
     u = uniforms(seed, name, start, stop, width).reshape(-1, *shape)
     try:
         values = np.asarray(inverse(u), float)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: the distribution does not give numbers of shape {list(shape)}: {error}") from error
     if values.shape != u.shape or not np.all(np.isfinite(values)):
         raise ValueError(f"{name}: the distribution does not give finite numbers of shape {list(shape)}")

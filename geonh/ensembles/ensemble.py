@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import is_whole, shortly
+from geonh.arguments.validators import as_names, entries, is_whole, shortly
 from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
@@ -288,8 +288,10 @@ class Ensemble(Observed):
     def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
         """Observables, outcomes and varied parameters of members for stores, by name: (axes, values, attributes).
 
-        A parameter is labelled "parameter …" if its name is taken, also by one of ``others``.
+        A parameter is labelled "parameter …" if its name is taken, also by one of ``others``; TypeError if these are
+        no names.
         """
+        others = as_names(entries(others), "others")
         units = self.units
         nodes = "time" if self.same_times else "step"
         variables: dict[str, tuple] = {

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.arguments.precision import float64
+from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_float64
 from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
 from geonh.export import programs
@@ -113,6 +113,7 @@ class Model:
         TypeError, ValueError
             As of ``solve``; for steps of variable length.
         """
+        refuse_traced("its value becomes a part of the code", xi0=xi0, g0=g0, dt=dt, t0=t0, controls=controls)
         if controls is not None and not callable(controls):
             controls = as_float64(controls, "controls")
         held = programs.as_function(controls)

@@ -13,7 +13,8 @@ from importlib import resources
 from types import SimpleNamespace
 from typing import Any
 
-from geonh.arguments.validators import as_count, shortly
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_count, entries, shortly
 from geonh.diagnostics.invariants import invariants
 from geonh.drawing import Scene, scene
 from geonh.drawing.picture import Picture
@@ -37,6 +38,7 @@ NAME = "model"
 """Prefix of the functions' names."""
 
 
+@validated
 def play(
     system: System,
     path: str | os.PathLike | None = None,
@@ -82,8 +84,6 @@ def play(
     OSError
         If the file cannot be written.
     """
-    if not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     entry = catalogue.get(catalogue.name_of(system))
     if entry is not None and xi0 is None and g0 is None:
         start = entry.start(system)
@@ -91,7 +91,8 @@ def play(
         controls = entry.controls if controls is None else controls
     if dt is None:
         dt = 0.01 if entry is None else entry.dt
-    steps = as_count(n_steps or min(SHOWN, 1000 if entry is None else entry.n_steps), "n_steps")
+    usual = min(SHOWN, 1000 if entry is None else entry.n_steps)
+    steps = usual if n_steps is None else as_count(n_steps, "n_steps")
     meanings = {} if entry is None else entry.parameters
     chosen = _chosen(methods, controls)
     xi0, g0 = default_start(system, xi0, g0)
@@ -109,9 +110,10 @@ def _chosen(methods: Any, controls: Any) -> list[Integrator]:
     """Methods of a page, distinct."""
     if methods is None:
         methods = [None, SECOND]
-    elif isinstance(methods, str | Integrator):
-        methods = [methods]
-    found = [stepping_method(method, None, controls)[0] for method in methods]
+    listed = [methods] if isinstance(methods, str | Integrator) else entries(methods)
+    if not listed:
+        raise TypeError(f"methods must be a method, or a list of them, got {shortly(methods)}")
+    found = [stepping_method(method, None, controls)[0] for method in listed]
     words = [describe(method) for method in found]
     return [method for i, method in enumerate(found) if words[i] not in words[:i]]
 

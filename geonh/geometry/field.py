@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.foreign import described, error_text
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError, HalfPrecisionError
@@ -239,8 +240,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     except SystemError as error:  # of JAX's pytrees
         raise ValueError(f"{name} {ENDLESS}") from error
     except Exception as error:
-        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
-        raise ValueError(f"{name} could not be evaluated, given {given}: {_error_text(error)}") from error
+        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(described, args)))
+        raise ValueError(f"{name} could not be evaluated, given {given}: {error_text(error)}") from error
     return _as_array(value, name)
 
 
@@ -264,29 +265,6 @@ def _names(function: Callable, n: int) -> list[str]:
     except (TypeError, ValueError):
         named = []
     return (named + [f"argument {i + 1}" for i in range(len(named), n)])[:n]
-
-
-def _error_text(error: Exception) -> str:
-    """First line of an error's text, with its type where the text alone is uninformative."""
-    text = str(error).strip().split("\n")[0]
-    if text.startswith("Error interpreting argument to"):  # JAX's words for an array that it does not take
-        return (
-            "it computes with an array that JAX does not take, of another byte order, of long doubles or of objects: "
-            "make it one of float64 before, np.asarray(a, dtype=np.float64)"
-        )
-    return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
-
-
-def _described(arg: Any) -> str:
-    """Description of an argument for its author: its shape, or the names in it."""
-    if arg is None:
-        return "None"
-    if isinstance(arg, dict):
-        return f"parameters {list(arg)}" if arg else "no parameters, which System(parameters={…}) takes"
-    if isinstance(arg, tuple | list):
-        return f"a tuple of arrays of shapes {', '.join(str(jnp.shape(a)) for a in arg)}" if arg else "()"
-    shape = getattr(arg, "shape", ())
-    return f"an array of shape {shape}" if shape else "a number"
 
 
 def _as_array(value: Any, name: str) -> Array:

@@ -51,7 +51,8 @@ class Adjoint(ImplicitIntegrator):
     method: Integrator
     newton: Newton
 
-    def __check_init__(self) -> None:
+    def __init__(self, newton: Newton, method: Integrator):
+        self.newton, self.method = newton, method
         require_method(self.method)
         refuse_memory(self.method, "has no general adjoint")
 

@@ -13,7 +13,7 @@ to node, so beyond order 2 composing them has no guarantee; methods whose node i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_constant, as_count, shortly
+from geonh._former_paths import former_names
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.adjoint import refuse_memory
 from geonh.integrators.base import (
@@ -65,6 +66,11 @@ class Composition(Integrator):
     composed_order : int
         The order.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``members`` is not a tuple of methods, or ``fractions`` are not numbers, one for each substep.
+
     References
     ----------
     .. [Yoshida1990] H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150
@@ -81,6 +87,21 @@ class Composition(Integrator):
     sequence: tuple[int, ...] = eqx.field(static=True)
     fractions: tuple[float, ...] = eqx.field(static=True)
     composed_order: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        members: tuple[Integrator, ...],
+        sequence: tuple[int, ...],
+        fractions: tuple[float, ...],
+        composed_order: int,
+    ):
+        if not isinstance(members, tuple):
+            raise TypeError(f"members must be a tuple of methods, got {shortly(members)}")
+        for member in members:
+            require_method(member, "members")
+        as_float64([*fractions], "fractions", (len(sequence),))
+        self.members, self.sequence, self.fractions = members, sequence, fractions
+        self.composed_order = as_count(composed_order, "composed_order")
 
     @property
     def parts(self) -> tuple[Integrator, ...]:
@@ -299,3 +320,7 @@ def _order(method: Integrator, fractions: tuple[float, ...]) -> int:
         return p
     palindromic = np.allclose(fractions, fractions[::-1], rtol=1e-14)
     return p + 2 if palindromic and method.guarantees.symmetric and p % 2 == 0 else p + 1
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -183,6 +183,8 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
     symmetric: bool = eqx.field(static=True)
 
     def __init__(self, function: Callable, symmetric: bool = False):
+        if not callable(function):
+            raise TypeError(f"function must be a discrete Lagrangian, a function, got {shortly(function)}")
         self.function = function
         self.symmetric = as_flag(symmetric, "symmetric")
 

@@ -259,7 +259,7 @@ class ConstrainedSystem(LagrangianSystem):
         xi = as_float64(xi0, "xi0", (self.group.dim,))
         t0 = as_float64(0.0 if t0 is None else t0, "t0", ())
         g = self.project_position(g0, t0)
-        if is_traced(self, g, xi, t0):
+        if is_traced(self, g0=g, xi0=xi, t0=t0):
             xi = self.projected_velocity(self.at(g, t0), xi)
         else:
             made = computed(_projection, self, (g, xi, t0))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 from jax import Array
 
-from geonh.arguments.validators import as_text
+from geonh.arguments.validators import as_text, shortly
 from geonh.groups.base import Point
 
 
@@ -46,3 +46,12 @@ class FirstIntegral(eqx.Module):
     def along(self, system: Any, g: Point, xi: Array, t: Any = None) -> Any:
         """Value on the continuous motion, p = ∂ℓ/∂ξ, a scalar or array as of ``function``; xi of shape=[n]."""
         return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
+
+
+def require_integrals(integrals: Mapping[str, Any]) -> None:
+    """Raise TypeError if a mapping is not one of names to first integrals."""
+    for key, integral in integrals.items():
+        if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
+            raise TypeError(
+                f"first_integrals must map names to FirstIntegral(function), got {shortly(key)}: {shortly(integral)}"
+            )

@@ -76,6 +76,7 @@ class Friction(eqx.Module):
                 raise ValueError(f"coefficient of friction must be a number ≥ 0, got {shortly(coefficient)}")
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
+        coefficient = str(coefficient) if isinstance(coefficient, str) else coefficient  # NumPy's text is an array
         self.slip, self.coefficient, self.direction, self.begins = slip, coefficient, None, False
         self.normal = normal if callable(normal) else as_count(normal, "normal", least=0)
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
@@ -101,8 +102,12 @@ class Friction(eqx.Module):
         return copy
 
     def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
-        """Normal force, N, a scalar, of multipliers of shape=[m]."""
-        return self.normal(t, x, lam, parameters) if callable(self.normal) else lam[self.normal]
+        """Normal force, N, a scalar, of multipliers of shape=[m]; ValueError if there is none of that index."""
+        if callable(self.normal):
+            return self.normal(t, x, lam, parameters)
+        if self.normal >= len(lam):
+            raise ValueError(f"normal must be the index of one of {len(lam)} multipliers, got {self.normal}")
+        return lam[self.normal]
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
         """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
@@ -120,8 +125,11 @@ class Friction(eqx.Module):
         return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
-        """Coefficient μ at a slip speed, m/s, a scalar."""
+        """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
         if isinstance(self.coefficient, str):
+            if self.coefficient not in (parameters or {}):
+                known = ", ".join(map(str, parameters or {})) or "none"
+                raise ValueError(f"coefficient must name a parameter, got {self.coefficient!r}; there are: {known}")
             return jnp.asarray(parameters[self.coefficient])
         if callable(self.coefficient):
             return jnp.asarray(self.coefficient(speed, parameters))

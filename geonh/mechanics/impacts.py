@@ -77,16 +77,19 @@ def impact(
         If an argument is of another type or shape, or a restitution not between 0 and 1.
     """
     n = system.group.dim
-    rows = jnp.atleast_2d(rows if is_traced(rows) else as_float64(rows, "rows"))
+    rows = jnp.atleast_2d(rows if is_traced(rows=rows) else as_float64(rows, "rows"))
     if rows.ndim != 2 or rows.shape[1] != n:
         raise ValueError(f"rows must be of shape [{n}] or [k, {n}], got {list(np.shape(rows))}")
     restitution, right = (
-        value if is_traced(value) else as_float64(value, name)
+        value if is_traced(**{name: value}) else as_float64(value, name)
         for value, name in ((restitution, "restitution"), (right, "right"))
     )
     if not is_traced(restitution) and not np.all((restitution >= 0) & (restitution <= 1)):
         raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
-    if not is_traced(g, xi):
+    for value, name in ((restitution, "restitution"), (right, "right")):
+        if np.shape(value) not in ((), (1,), (len(rows),)):
+            raise ValueError(f"{name} must be a number, or one for each of {len(rows)} rows, got {np.shape(value)}")
+    if not is_traced(g=g, xi=xi):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (n,))
     e, b = (jnp.broadcast_to(jnp.asarray(value, float), len(rows)) for value in (restitution, right))
     return call_in_numpy(_impact, (system, g, xi, rows, e, b, jnp.asarray(t, float)), {})

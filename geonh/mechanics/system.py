@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, has_tracers, is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_float64, close, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
@@ -23,7 +23,7 @@ from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
-from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.first_integral import FirstIntegral, require_integrals
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import UNDETERMINED, Rank
 from geonh.units import declared_units
@@ -147,6 +147,7 @@ class System(ConstrainedSystem):
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
                 raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {shortly(mapping)}")
+        require_integrals(first_integrals or {})
         if not isinstance(name, str):
             raise TypeError(f"name must be text, got {shortly(name)}")
         if not name.isprintable():  # half of a surrogate pair is not, and cannot be stored in a file
@@ -224,6 +225,37 @@ class System(ConstrainedSystem):
             ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
+
+    def with_parameters(self, **changes: Any) -> System:
+        """Return the system with other values of some parameters, without a new trace or compilation of its runs.
+
+        Parameters
+        ----------
+        **changes : array_like or callable
+            New values by the names in ``parameters``, of the same shapes.
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        TypeError
+            If a value is not of numbers, where the parameter is.
+        ValueError
+            If there is no parameter of that name, or a value has another shape.
+        """
+        names = list(self.parameters)
+        for name in changes:
+            if name not in names:
+                known = f"; it has {', '.join(map(str, names))}" if names else "; it has none"
+                raise ValueError(f"{self.name} has no parameter {name!r}{close(name, names) or known}")
+        new = _float64_leaves(changes)
+        for name, value in new.items():
+            before, after = (jax.tree.map(np.shape, v) for v in (self.parameters[name], value))
+            if before != after:
+                raise ValueError(f"{name} of {self.name} must have shape {before}, got {after}")
+        return with_parameters(self, new)
 
     def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
         """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
@@ -382,10 +414,6 @@ class System(ConstrainedSystem):
         vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
         for key, integral in self.first_integrals.items():
             name = f"first integral {key!r}"
-            if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
-                raise TypeError(
-                    f"first_integrals must map names to FirstIntegral(function), got {shortly(key)}: {integral!r}"
-                )
             if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))

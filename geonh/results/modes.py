@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.arguments.signatures import argument_type
+from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
 from geonh.mechanics.system import System
@@ -140,12 +140,15 @@ class Modes:
         ValueError
             If there is none of this name.
         """
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             raise ValueError(f"{role} must be one of {', '.join(self.names)}, got {shortly(name)}")
         return self.names.index(name)
 
+    @validated
     def leaving(self, mode: int) -> tuple[Transition, ...]:
-        """Transitions that leave a mode, in their order."""
+        """Transitions that leave a mode of that index, in their order."""
+        if not 0 <= mode < len(self.names):
+            raise ValueError(f"mode must be an index below {len(self.names)}, got {mode}")
         return tuple(one for one in self.transitions if one.source == self.names[mode])
 
     def guards(self, mode: int) -> tuple[Event, ...]:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.engine import mapped
 from geonh.groups.base import Point
@@ -240,8 +241,12 @@ class Record(Observed):
         n = len(self.loaded["xi"]) if self.loaded else 0
         return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
 
+    @validated
     def read(self, these: slice) -> dict[str, np.ndarray]:
-        """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
+        """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …].
+
+        TypeError if ``these`` is not a slice.
+        """
         if self.run.modes is not None:
             return self._read_by_mode(these)
         nodes = jax.tree.map(lambda a: a[these], self.points)

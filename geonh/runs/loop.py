@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.memory import refuse_too_much
+from geonh.arguments.validators import shortly
 from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
 from geonh.integrators.node import State
@@ -93,13 +94,7 @@ def advance(
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     # a terminal event may end a longer run, and with an end time the number of steps is not known
     if not any(event.stop for event in trajectory.watched) and problem.clock.end is None:
-        n_nodes = n_steps // trajectory.save_every + len(trajectory)
-        advice = "raise save_every, or write them to a store: geonh.stream"
-        refuse_too_much(
-            f"{n_nodes} nodes of {loop.width} numbers, with what is read from them,",
-            {"nodes": 2 * n_nodes * loop.width},
-            advice,
-        )
+        refuse_too_many(n_steps // trajectory.save_every + len(trajectory), loop.width)
     with Interrupts() as interrupts:
         try:
             with reporting(progress, n_steps) as report:
@@ -245,10 +240,16 @@ def portion(k: int, end: int, stride: int) -> tuple[int, int]:
     return min((end - k) // stride, CHUNK), stride
 
 
+def refuse_too_many(n_nodes: int, width: int, advice: str = "raise save_every, or use geonh.stream") -> None:
+    """Raise MemoryError if nodes of a width in numbers, with what is read from them, do not fit into memory."""
+    what = f"{n_nodes} nodes of {width} numbers, with what is read from them,"
+    refuse_too_much(what, {"nodes": 2 * n_nodes * width}, advice)
+
+
 def check_progress(progress: Any, arguments: str) -> None:
     """Raise TypeError if ``progress`` is invalid."""
     if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of ({arguments}), got {progress!r}")
+        raise TypeError(f"progress must be True, False or a function of ({arguments}), got {shortly(progress)}")
 
 
 class reporting:

@@ -62,7 +62,7 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
         raise ValueError("dt, the time step, is missing: pass it, or tolerance, by which steps are chosen")
     if t_end is None:
         return Span(dt, as_count(n_steps, "n_steps"))
-    if is_traced(dt, t0, t_end):
+    if is_traced(dt=dt, t0=t0, t_end=t_end):
         raise TypeError(
             "t_end gives the number of steps, which must not depend on traced values: pass n_steps, and "
             "dt = (t_end - t0) / n_steps"
@@ -116,7 +116,7 @@ def as_traced_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
             "n_steps is missing: a traced run has a known number of steps; where a tolerance chooses them pass the "
             "largest number, and t_end"
         )
-    if t_end is None or not is_traced(dt, t0, t_end):
+    if t_end is None or not is_traced(dt=dt, t0=t0, t_end=t_end):
         known = as_variable_span(dt, n_steps if t_end is None else None, t_end, t0)
         return known._replace(n_steps=as_count(n_steps, "n_steps"))
     begin, end = as_float64(t0, "t0", ()), as_float64(t_end, "t_end", ())

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
+from geonh.arguments.validators import shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters
-from geonh.integrators.base import Integrator, Problem, refuse
+from geonh.integrators.base import Integrator, Problem, refuse, require_method
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
@@ -34,7 +35,7 @@ from geonh.results.same_system import as_data, refuse_another_space
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import completed, new_trajectory
 from geonh.runs.event_loop import Watching, at_node
-from geonh.runs.loop import portion
+from geonh.runs.loop import portion, refuse_too_many
 from geonh.runs.start import InitialData, Span, first_node
 
 MOST = 1000
@@ -360,6 +361,8 @@ def solve_modes(
 
 def _advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     """Trajectory of a run after it has gone on to a node; ``before`` has its metadata, and what it kept."""
+    steps = (end - int(run.state.k)) // run.save_every
+    refuse_too_many(len(before) + steps, before.nodes.rows.shape[1], "raise save_every")
     try:
         run.advance(end)
     except KeyboardInterrupt:
@@ -386,9 +389,13 @@ def resume_modes(
     trajectory: Trajectory, modes: Any, method: Integrator | None, n_steps: int, controls: Any, events: Any
 ) -> Trajectory:
     """Go on with a run with modes from its last node at a whole number of steps, as ``resume`` documents it."""
-    modes, method, a = modes or trajectory.modes, method or trajectory.method, trajectory.attributes
-    if not isinstance(modes, Modes) or method is None or trajectory.state is None:
+    modes, a = trajectory.modes if modes is None else modes, trajectory.attributes
+    method = trajectory.method if method is None else method
+    if modes is None or method is None or trajectory.state is None:
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
+    if not isinstance(modes, Modes):
+        raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
+    require_method(method)
     parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
     if list(modes.names) != list(a["modes"]) or parameters != a["parameters"] or modes.name != a["system"]:
         raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")

@@ -153,3 +153,16 @@ def test_only_methods_are_composed(wrong):
         gn.compose(wrong, "suzuki4")
     with pytest.raises(TypeError, match="must be an integrator"):
         gn.GNI() @ wrong
+
+
+@pytest.mark.parametrize("members", [(1, 2), [gn.GNI()], None])
+def test_members_are_methods(members):
+    with pytest.raises(TypeError, match="members must be"):
+        gn.integrators.Composition(members, (0, 0), (0.5, 0.5), 2)
+
+
+def test_fractions_that_contain_themselves_are_refused_by_name():
+    itself = []
+    itself.append(itself)
+    with pytest.raises((TypeError, ValueError), match=r"^fractions"):
+        gn.integrators.Composition((gn.Gauss(1),), (0, 0), (0.5, itself), 2)

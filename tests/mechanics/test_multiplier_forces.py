@@ -47,6 +47,7 @@ def random_system(rng, n_forms=2):
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.quick("0", "3")
 def test_the_nonsymmetric_saddle_system(seed):
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 8)), int(rng.integers(1, 4))
@@ -63,6 +64,7 @@ def test_the_nonsymmetric_saddle_system(seed):
 
 
 @pytest.mark.parametrize("name", TAKE)
+@pytest.mark.quick("gauss4", "rkmk4")
 def test_a_ball_rolls_at_the_time_that_is_known(name):
     end = SlipEnds(name="rolls")
     run = gn.solve(ball(), name, g0=[0, 1, 0], xi0=[V0, 0, 0], dt=0.01, n_steps=100, events=end)
@@ -75,6 +77,7 @@ def test_a_ball_rolls_at_the_time_that_is_known(name):
 
 
 @pytest.mark.parametrize("name", ["gauss4", "rkmk4", "commutator-free4", "rk4", "lobatto4"])
+@pytest.mark.quick("gauss4", "rk4")
 def test_order_with_forces_of_multipliers(name):
     system = random_system(np.random.default_rng(3))
     g0 = (np.eye(3), np.array([0.1, 0.2, 0.3]))
@@ -175,3 +178,33 @@ def test_what_is_refused():
     )
     with pytest.raises(ValueError, match="not determined"):
         gn.solve(redundant, xi0=[0, 1, 0], dt=0.1, n_steps=1)
+
+
+SLIP = lambda t, x, xi: xi[0] - xi[2]  # noqa: E731
+COEFFICIENTS = {"a": "friction", "b": "", "c": None, "d": 10**400, "e": -1.0, "f": [0.3, 0.3], "g": np.float32(0.3)}
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS.values(), ids=COEFFICIENTS)
+def test_coefficients_are_refused(coefficient):
+    with pytest.raises((TypeError, ValueError), match=r"coefficient (of friction )?(must|is)"):
+        accelerations(sliding(Friction(SLIP, coefficient)), 0.0, [0.0, 1.0, 0.0], [1.0, 0.0, 0.0])
+
+
+def test_the_name_of_a_coefficient_may_be_text_of_numpy_and_its_multiplier_must_exist():
+    at = 0.0, [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]
+    np.testing.assert_array_equal(
+        accelerations(sliding(Friction(SLIP, np.str_("mu"))), *at)[0], accelerations(ball(), *at)[0]
+    )
+    with pytest.raises(ValueError, match="normal must be the index of one of 1 multipliers, got 3"):
+        accelerations(sliding(Friction(SLIP, 0.3, normal=3)), *at)
+
+
+def sliding(forces):
+    return gn.System(
+        Translations(3),
+        metric=[1.0, 1.0, 0.4],
+        potential=lambda x: G * x[1],
+        holonomic=lambda x: jnp.stack([x[1] - 1.0]),
+        multiplier_forces=forces,
+        parameters={"mu": 0.3},
+    )
