@@ -314,7 +314,7 @@ class ModalRun:
 
 def _is_same(t: float, other: float, dt: float) -> bool:
     """True if two times of a run with steps dt are the same, up to rounding."""
-    return abs(other - t) <= 4 * np.finfo(float).eps * max(abs(t), abs(other), abs(dt))
+    return bool(abs(other - t) <= 4 * np.finfo(float).eps * max(abs(t), abs(other), abs(dt)))
 
 
 def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
