@@ -1,57 +1,98 @@
-"""Initial guess of the search for an optimal control."""
+"""Guesses of a motion: given ones, and those that are tried where none is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from geonh.arguments.validators import as_float64, shortly
-from geonh.control.step_equations import moved, steps_of
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
 from geonh.groups.base import as_points
+from geonh.results.trajectory import Trajectory
+
+WAVE = 0.3
+"""Standard deviation of the slow waves of perturbed guesses, in radians or metres."""
 
 
-def initial_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
-    """Initial motion on φ = 0: the user's (points, controls), or a path along a one-parameter subgroup when None.
+def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: float) -> DiscreteMotion:
+    """Motion with the nodes of the problem, from one of any number of steps, with the given start and end."""
+    group, K, count = problem.system.group, problem.n_steps, len(motion.u)
+    place = np.linspace(0.0, count - 1.0, K + 1)
+    i = np.minimum(place.astype(int), count - 2)
+    s = place - i
+    low, high = (jax.tree.map(lambda a, at=at: np.asarray(a)[at], motion.g) for at in (i, i + 1))
+    g = mapped(_between, group, (low, high, s))
+    xi, u = ((1 - s)[:, None] * a[i] + s[:, None] * a[i + 1] for a in (motion.xi, motion.u))
+    for leaf, first in zip(jax.tree.leaves(g), jax.tree.leaves(problem.steering.start), strict=True):
+        leaf[0] = first
+    xi[0] = problem.steering.xi_start
+    return DiscreteMotion(g, xi, u, span)
+
+
+def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
+    """Motion of a user's guess: a ``Trajectory``, a function of the time, or (points, controls).
 
     Raises
     ------
     ValueError, TypeError
-        For a guess that does not fit, or at which the cost is not finite.
+        For a guess that does not fit.
     """
-    steering, K, system = problem.steering, problem.n_steps, problem.system
-    g0, g1, n_u = steering.start, steering.end, steering.n_controls
-    if guess is None:
-        points = jax.tree.map(lambda a, b: np.stack([a, b]), g0, g1)
-        controls = np.zeros((2, n_u))
-    else:
-        if not isinstance(guess, list | tuple) or len(guess) != 2:
-            raise TypeError(f"guess must be an OptimalControl, or (points, controls), got {shortly(guess)}")
-        points, controls = as_points(system.group, guess[0], "guess"), as_float64(guess[1], "guess")
+    steering, system = problem.steering, problem.system
+    group, n_u = system.group, steering.n_controls
+    if isinstance(guess, Trajectory):
+        nodes = jax.tree.map(np.asarray, guess.g)
+        return interpolated_motion(
+            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span), span
+        )
+    if callable(guess):
+        times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
+        points, controls = zip(*(guess(float(t)) for t in times), strict=True)
+        guess = jax.tree.map(lambda *a: np.stack([np.asarray(b, float) for b in a]), *points), np.stack(controls)
+    if not isinstance(guess, list | tuple) or len(guess) != 2:
+        raise TypeError(
+            "guess must be an OptimalControl, a Trajectory, a function of t, or (points, controls), got "
+            f"{shortly(guess)}"
+        )
+    points, controls = as_points(group, guess[0], "guess"), as_float64(guess[1], "guess")
     count = len(controls) if controls.ndim else 0
-    leaves = zip(jax.tree.leaves(points), system.group.point_shapes, strict=True)
+    leaves = zip(jax.tree.leaves(points), group.point_shapes, strict=True)
     if count < 2 or controls.shape != (count, n_u) or any(a.shape != (count, *s) for a, s in leaves):
         raise ValueError(
             f"guess must be (points, controls), as many points as controls of shape [·, {n_u}], at least two; got "
             f"shapes {', '.join(str(list(a.shape)) for a in (*jax.tree.leaves(points), controls))}"
         )
-    place = np.linspace(0.0, count - 1.0, K + 1)
-    i = np.minimum(place.astype(int), count - 2)
-    s = place - i
-    low, high = (jax.tree.map(lambda a, at=at: a[at], points) for at in (i, i + 1))
-    nodes = mapped(moved, system, (low, s[:, None] * steps_of(system, low, high)))
-    for leaf, first, last in zip(*map(jax.tree.leaves, (nodes, g0, g1)), strict=True):
-        leaf[0] = first
-        if not steering.free:
-            leaf[-1] = last
-    u = (1 - s)[:, None] * controls[i] + s[:, None] * controls[i + 1]
-    motion = problem.projected(DiscreteMotion(nodes, u, span))
-    cost = problem.cost(motion)
-    if not all(np.all(np.isfinite(part)) for part in (cost.value, cost.gradient, cost.hessian.data)):
-        raise ValueError(
-            f"cost or its derivatives are not finite at the guess (J = {cost.value:g}); give another guess"
-        )
-    return motion
+    low, high = (jax.tree.map(lambda a, i=i: a[i], points) for i in (slice(0, -1), slice(1, None)))
+    speeds = mapped(_relative, group, (low, high)) * (count - 1) / span
+    xi = np.concatenate([speeds[:1], (speeds[:-1] + speeds[1:]) / 2, speeds[-1:]])
+    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span), span)
+
+
+def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
+    """Endless guesses: the path along a one-parameter subgroup, at rest; and slow waves about it."""
+    steering, K, m = problem.steering, problem.n_steps, problem.width
+    start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
+    ends = jax.tree.map(lambda a, b: np.stack([a, b]), start, end)
+    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0)
+    line = interpolated_motion(problem, still, steering.span)
+    yield line
+    waves = np.sin(np.pi * np.outer(np.linspace(0, 1, K + 1), [1, 2, 3])) / [1, 2, 3]
+    random, step = np.random.default_rng(0), np.zeros(problem.size)
+    while True:
+        nodes = step[:-1].reshape(K + 1, m)
+        nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
+        yield problem.moved(line, step)
+
+
+def _between(group: Any, node: tuple) -> Any:
+    low, high, s = node
+    return group.project(group.compose(low, group.exp(s * _relative(group, (low, high)))))
+
+
+def _relative(group: Any, node: tuple) -> Array:
+    low, high = node
+    return group.log(group.compose(group.inverse(low), high))

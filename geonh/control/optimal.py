@@ -1,36 +1,39 @@
-r"""Optimal control: motions of least cost between given states.
+r"""Optimal control: motions of least cost between given states, by direct transcription.
 
-The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
-From a guess that is too far, feasibility restoration and descent come first (``descent.py``). With bounds another
-solver runs first (``nlp.py``), and Newton's method continues with an active set of the bounds.
+min J(w) under the equations of ``transcription.py`` and the bounds, by the interior-point method of
+``interior_point.py``, or by Ipopt, from a guess or from several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import islice
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count
-from geonh.control.chart import minimise_in_chart
-from geonh.control.descent import SearchResult, descend, escape_saddles, restore_feasibility
-from geonh.control.guess import initial_motion
-from geonh.control.kkt import SETTLED, Extremal, solve_kkt, solve_kkt_within
-from geonh.control.nlp import require
-from geonh.control.steering import UNBOUNDED, Bounds, bounds_on_controls, steering_problem
+from geonh.arguments.validators import as_count, one_of
+from geonh.control.guess import given_motion, interpolated_motion, motions
+from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
+from geonh.control.ipopt import require_ipopt, solve_by_ipopt
+from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import Point
+from geonh.integrators.base import Integrator
+from geonh.integrators.registry import as_method
+from geonh.integrators.runge_kutta import RKMK
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
-LONG = 1e3
-"""Upper bound on a free span, relative to its guess."""
+TRIES = 12
+"""Maximum number of guesses where none is given."""
+WARM = 1e-6
+"""Barrier parameter of a warm start."""
 
 
 @dataclass(frozen=True)
@@ -43,49 +46,55 @@ class OptimalControl:
         Times of the nodes, s.
     g : point of the group, with a leading axis of length K + 1
         Nodes.
+    xi : ndarray, shape=[K + 1, n]
+        Velocities at the nodes.
     u : ndarray, shape=[K + 1, n_u]
-        Controls at the nodes.
+        Controls at the nodes, linear between them.
     cost : float
         J.
     residual : float
-        Largest entry of the discrete equations, m/s.
+        Largest residual of the discrete equations, or violation of a bound.
     optimality : float
-        Largest entry of ∇J + c'ᵀλ, relative to ∇J, among unknowns that are free and not at a bound.
-    curvature : float
-        Least eigenvalue of the reduced Hessian of the cost on the tangent space of the constraints, not negative:
-        a local minimum.
+        Largest entry of the gradient of the Lagrangian.
     iterations : int
-        Newton steps; those of the solver before them are in ``before``.
-    before : int
-        Iterations of the solver that ran before them, where one was needed.
-    multipliers : ndarray, shape=[number of equations]
-        λ of the discrete equations: a warm start.
+        Of the solver.
+    tried : int
+        Number of guesses that were tried.
+    costs : tuple of float
+        Costs of the local minima that were found, this one the least.
     """
 
     t: np.ndarray
     g: Point
+    xi: np.ndarray
     u: np.ndarray
     cost: float
     residual: float
     optimality: float
-    curvature: float
     iterations: int
-    before: int
-    multipliers: np.ndarray
+    tried: int
+    costs: tuple[float, ...]
     _problem: Transcription = field(repr=False)
+    _iterate: Iterate = field(repr=False)
 
     def __str__(self) -> str:
+        tries = f", the best of {len(self.costs)} from {self.tried} guesses" if self.tried > 1 else ""
         return (
-            f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, {len(self.t) - 1} "
-            f"steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, {self.iterations} Newton steps"
-            + (f" after {self.before} of the solver before" if self.before else "")
+            f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, "
+            f"{len(self.t) - 1} steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, "
+            f"{self.iterations} iterations{tries}"
         )
 
     __repr__ = __str__
 
+    def control(self, t: Any) -> Any:
+        """u(t), shape=[n_u], linear between the nodes; t may be traced."""
+        return interpolated(t, self.t, self.u)
+
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""
         problem = self._problem
+        at_nodes = isinstance(problem.method, SymmetricProjection)
         return solve(
             problem.system,
             problem.method,
@@ -94,7 +103,7 @@ class OptimalControl:
             t0=problem.steering.t0,
             dt=(self.t[-1] - self.t[0]) / problem.n_steps,
             n_steps=problem.n_steps,
-            controls=self.u,
+            controls=self.u if at_nodes else self.control,
         )
 
 
@@ -102,7 +111,7 @@ class OptimalControl:
 def optimal_control(
     system: System,
     *,
-    end: Any,
+    end: Any = None,
     n_controls: int,
     span: float,
     n_steps: int,
@@ -112,12 +121,18 @@ def optimal_control(
     free: Sequence[str] = (),
     free_span: bool = False,
     cost: Callable | None = None,
+    terminal_cost: Callable | None = None,
     bounds: tuple[Any, Any] | None = None,
-    guess: OptimalControl | tuple[Any, Any] | None = None,
-    method: SymmetricProjection | None = None,
-    solver: str | None = None,
+    rates: tuple[Any, Any] | None = None,
+    limits: Mapping[str, tuple[Any, Any]] | None = None,
+    path: Any = None,
+    terminal: Any = None,
+    guess: Any = None,
+    tries: int | None = None,
+    method: Integrator | str | None = None,
+    solver: str = "geonh",
     t0: float = 0.0,
-    max_iterations: int = 40,
+    max_iterations: int = 300,
 ) -> OptimalControl:
     """Controls that steer a system from one state to another at minimal cost, by direct transcription.
 
@@ -125,8 +140,8 @@ def optimal_control(
     ----------
     system : System
         With forces(t, x, ξ, u) that use the controls.
-    end : point of the group
-        Final configuration.
+    end : point of the group, optional
+        Final configuration; free when left out.
     n_controls : int
         Number of controls.
     span : float
@@ -136,28 +151,39 @@ def optimal_control(
     start : point of the group, optional
         Initial configuration; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
-        Velocities at the ends, on the constraints; at rest when left out. ``xi_end="free"`` leaves the final one free.
+        Velocities at the ends, on the constraints; at rest when left out. ``xi_end="free"`` leaves the final one free,
+        as it is without an ``end``.
     free : sequence of str, optional
         Velocity components whose coordinates need not match those of ``end``: wheel angles.
     free_span : bool
         True to optimise the span as well.
     cost : callable, optional
-        c(t, g, u) or c(t, g, u, parameters) → scalar, of which J = ∫c dt by the trapezoidal rule; u·u when left out.
-    bounds : (lower, upper), optional
-        Bounds of the controls, numbers or of shape=[n_u].
-    guess : OptimalControl or (points, controls), optional
-        A warm start, of any number of steps; nodes with a leading axis K + 1 and controls of shape=[K + 1, n_u]. When
-        left out, the path along a one-parameter subgroup, without controls.
-    method : SymmetricProjection, optional
-        With non-default options.
-    solver : str, optional
-        Solver that runs before Newton's method: SciPy's "slsqp"; or sparse interior point methods for many unknowns,
-        SciPy's "trust-constr", and "ipopt", an extra, with the exact Hessian of the Lagrangian. When left out,
-        "slsqp" with bounds, and none without.
+        c(t, g, u) or c(t, g, u, parameters) → scalar, of which J = ∫c dt, by Simpson's rule for methods of order above
+        2, and by the trapezoidal rule else; u·u when left out.
+    terminal_cost : callable, optional
+        c(t, g, ξ), or with parameters, added to J at the end.
+    bounds, rates : (lower, upper), optional
+        Bounds of the controls, and of their rates (u_{k+1} − u_k)/h: numbers, or of shape=[n_u].
+    limits : dict, optional
+        (lower, upper) of components by their names, those of ``point_names`` and ``velocity_names`` of the group, at
+        all nodes.
+    path, terminal : (c, lower, upper) or list of such, optional
+        Bounds of functions c(t, g, ξ, u), or with parameters, numbers or vectors, at all nodes and at the end.
+    guess : optional
+        An ``OptimalControl``, of any number of steps; a ``Trajectory``; a function of t that returns (g, u); or
+        (points, controls), nodes with a leading axis and controls of shape=[·, n_u]. When left out the path along a
+        one-parameter subgroup, and slow waves about it.
+    tries : int, optional
+        Number of guesses of which the best solution is returned; when left out, guesses are tried until one succeeds,
+        at most 12.
+    method : Integrator or str, optional
+        ``RKMK``, explicit, of any order, 4 when left out; or ``SymmetricProjection``, the default with φ = 0.
+    solver : str
+        "geonh", or "ipopt", an extra.
     t0 : float
         Initial time, s.
     max_iterations : int
-        Maximum number of Newton steps.
+        Maximum number of the solver's iterations, for each guess.
 
     Returns
     -------
@@ -168,127 +194,109 @@ def optimal_control(
     ValueError, TypeError
         For invalid input.
     RuntimeError
-        If the search fails, with the reason: the residual and the optimality of the last iterate, a saddle, or an
-        unbounded span.
+        If no guess leads to a solution: which constraint is not met and by how much, or that the cost decreases
+        without bound.
 
     Notes
     -----
-    If the solution is a saddle, the search restarts from both sides along its direction of negative curvature. The
-    minimum is local; other guesses may lead to cheaper ones.
+    The minimum is local; other guesses may lead to cheaper ones.
 
     References
     ----------
     .. [Leyendecker2010] S. Leyendecker, S. Ober-Blöbaum, J. E. Marsden, M. Ortiz, "Discrete mechanics and optimal
        control for constrained systems", Optim. Control Appl. Meth. 31 (2010), 505–528.
-    .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §18.1.
-    .. [Deuflhard2011] P. Deuflhard, *Newton Methods for Nonlinear Problems*, Springer (2011); §3.3, the monotonicity
-       test.
+    .. [Betts2010] J. T. Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming*,
+       2nd ed., SIAM (2010); ch. 4.
+    .. [Waechter2006] A. Wächter, L. T. Biegler, "On the implementation of an interior-point filter line-search
+       algorithm for large-scale nonlinear programming", Math. Program. 106 (2006), 25–57.
     """
-    if solver is not None:
-        require(solver)
-    method = SymmetricProjection() if method is None else method
-    if not isinstance(method, SymmetricProjection):
-        raise TypeError(f"method must be a SymmetricProjection, got {type(method).__name__}")
+    if one_of(solver, "solver", ("geonh", "ipopt")) == "ipopt":
+        require_ipopt()
+    default = RKMK() if system.holonomic is None else SymmetricProjection()
+    method = as_method(default if method is None else method)
+    if not isinstance(method, RKMK | SymmetricProjection):
+        raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
     steering = steering_problem(
         system,
         method,
         end=end,
         n_controls=n_controls,
         span=span,
+        free_span=bool(free_span),
         start=start,
         xi_start=xi_start,
         xi_end=xi_end,
         free=free,
         cost=cost,
+        terminal_cost=terminal_cost,
+        bounds=bounds,
+        rates=rates,
+        limits=limits,
+        path=path,
+        terminal=terminal,
         t0=t0,
     )
     system = system.with_rank_at(steering.start, steering.t0)
     problem = Transcription(system, method, steering, bool(free_span), as_count(n_steps, "n_steps", 2))
     max_iterations = as_count(max_iterations, "max_iterations")
-    motion, multipliers = _initial_guess(problem, guess, steering.span)
-    if bounds is None and solver is None:
-        search = partial(_search, problem, max_iterations)
-        result = _newton(problem, max_iterations, motion, multipliers)
-        result = result if result.extremal.solved else search(motion)
-    else:
-        limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_controls)
-        search = partial(_search_within, problem, limits, solver or "slsqp", max_iterations)
-        result = search(motion)
-    curvature, result = escape_saddles(problem, result, search) if result.extremal.solved else (np.nan, result)
-    motion, residual = result.extremal.motion, problem.residual(result.extremal.motion)
-    if fault := _fault(problem, result.extremal, residual, curvature, bounds is not None):
-        raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
+    count = TRIES if tries is None else as_count(tries, "tries")
+    search = _searches(problem, guess, max_iterations, solver)
+    found: list[Outcome] = []
+    last, tried = None, 0
+    for tried, last in enumerate(islice(search, count), 1):  # noqa: B007
+        if last.solved:
+            found.append(last)
+        if last.is_unbounded or (last.solved and tries is None):
+            break
+    if not found:
+        assert last is not None
+        raise RuntimeError(f"no optimal control of {system.name} found: {last.reason}; {tried} guesses were tried")
+    best = min(found, key=lambda one: one.cost)
+    motion = best.iterate.motion
     return OptimalControl(
-        t=steering.t0 + motion.span / n_steps * np.arange(n_steps + 1),
+        t=steering.t0 + motion.span / problem.n_steps * np.arange(problem.n_steps + 1),
         g=motion.g,
+        xi=motion.xi,
         u=motion.u,
-        cost=result.extremal.cost,
-        residual=residual,
-        optimality=result.extremal.optimality,
-        curvature=curvature,
-        iterations=result.extremal.iterations,
-        before=result.solver_iterations,
-        multipliers=result.extremal.multipliers,
+        cost=best.cost,
+        residual=best.violation,
+        optimality=best.optimality,
+        iterations=best.iterations,
+        tried=tried,
+        costs=tuple(sorted(one.cost for one in found)),
         _problem=problem,
+        _iterate=best.iterate,
     )
 
 
-def _initial_guess(problem: Transcription, guess: Any, span: float) -> tuple[DiscreteMotion, np.ndarray | None]:
-    """Motion of a guess, and its multipliers where they fit."""
-    if not isinstance(guess, OptimalControl):
-        return initial_motion(problem, guess, span), None
-    fits = (len(guess.t), len(guess.multipliers)) == (problem.n_steps + 1, problem.n_equations)
-    motion = initial_motion(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if problem.free_span else span)
-    return motion, guess.multipliers if fits else None
-
-
-def _fault(problem: Transcription, last: Extremal, residual: float, curvature: float, bounded: bool) -> str:
-    """Reason why an iterate is not a solution; "" if it is one."""
-    if last.motion.span > LONG * problem.steering.span:
-        return (
-            f"the cost decreases with the span without bound, to {last.cost:.3g} in {last.motion.span:.3g} s; "
-            "add a cost of time"
+def _searches(problem: Transcription, guess: Any, max_iterations: int, solver: str) -> Iterator[Outcome]:
+    """Outcomes of one guess after the other."""
+    span = problem.steering.span
+    if isinstance(guess, OptimalControl):
+        motion, warm = guess._iterate.motion, guess._iterate
+        span = motion.span if problem.free_span else span
+        fits = guess._problem.shapes == problem.shapes and guess._problem.n_steps == problem.n_steps
+        yield _solved(
+            problem, interpolated_motion(problem, motion, span), max_iterations, solver, warm if fits else None
         )
-    if not (last.solved and residual < 1e3 * SETTLED):
-        changes = ", and the active set of the bounds still changes" if last.active_set_changes else ""
-        hint = "wider bounds or a longer span, if the problem is infeasible; otherwise " if bounded else ""
-        return (
-            f"after {last.iterations} iterations the residual of the equations is {residual:.2g}, that of the "
-            f"optimality conditions {last.optimality:.2g}{changes}; {hint}another guess, or more steps, may help"
-        )
-    if curvature < 0:
-        return f"it converged to a saddle of cost {last.cost:.6g}, and found no descent from it; try another guess"
-    return ""
+    elif guess is not None:
+        yield _solved(problem, given_motion(problem, guess, span), max_iterations, solver)
+    for motion in motions(problem):
+        yield _solved(problem, motion, max_iterations, solver)
 
 
-def _newton(
-    problem: Transcription, max_iterations: int, motion: DiscreteMotion, multipliers: np.ndarray | None = None
-) -> SearchResult:
-    """Without bounds: Newton's method from a motion and multipliers as a warm start."""
-    at_bound = np.zeros(problem.size, bool)
-    return SearchResult(solve_kkt(problem, motion, multipliers, at_bound, max_iterations), at_bound, 0)
+def _solved(
+    problem: Transcription, motion: DiscreteMotion, max_iterations: int, solver: str, warm: Iterate | None = None
+) -> Outcome:
+    if solver == "ipopt":
+        return solve_by_ipopt(problem, motion, max_iterations)
+    method = InteriorPoint(problem, max_iterations)
+    return method.solve(motion) if warm is None else method.solve(motion, warm, WARM)
 
 
-def _search(problem: Transcription, max_iterations: int, motion: DiscreteMotion) -> SearchResult:
-    """Without bounds: Newton's method after feasibility restoration and descent."""
-    return _newton(problem, max_iterations, descend(problem, restore_feasibility(problem, motion)))
-
-
-def _search_within(
-    problem: Transcription, bounds: Bounds, solver: str, max_iterations: int, motion: DiscreteMotion
-) -> SearchResult:
-    """A solver before Newton's method, from the guess; then after feasibility restoration, and after descent."""
-
-    def guesses() -> Iterator[DiscreteMotion]:
-        yield motion
-        yield (near := restore_feasibility(problem, motion))
-        yield descend(problem, near)
-
-    solver_iterations = 0
-    for guess in guesses():
-        minimum, iterations = minimise_in_chart(problem, guess, bounds, solver)
-        last, at_bound = solve_kkt_within(problem, minimum, bounds, max_iterations)
-        solver_iterations += iterations
-        if last.solved:
-            break
-    return SearchResult(last, at_bound, solver_iterations)
+def interpolated(t: Any, knots: Any, u: Any) -> Any:
+    """u(t), linear between equally spaced knots, constant beyond them."""
+    place = jnp.clip((t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1), 0.0, len(knots) - 1.0)
+    i = jnp.minimum(jnp.floor(place).astype(int), len(knots) - 2)
+    u = jnp.asarray(u)
+    return u[i] + (place - i) * (u[i + 1] - u[i])

@@ -1,10 +1,11 @@
-"""Boundary conditions and cost of an optimal control problem, validated, for transcription and shooting alike."""
+"""What a motion is asked for: ends, cost, bounds and inequalities, validated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -14,68 +15,123 @@ from geonh.arguments.validators import as_constant, as_count, as_float64, close,
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import ArrayLike, Point
-from geonh.integrators.base import refuse
+from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces
 
+SHORTEST, LONGEST = 1e-2, 1e3
+"""Bounds of a free span, relative to its guess."""
 
-class RunningCost(NamedTuple):
-    """Integrand c of the cost; ``takes_parameters`` is True for c(t, g, u, parameters), False for c(t, g, u)."""
 
+class UserFunction(NamedTuple):
+    """A function of the user's; ``takes_parameters`` is True if those of the system are its last argument."""
+
+    name: str
     function: Callable
     takes_parameters: bool
 
-    def at(self, system: System, t: Any, g: Point, u: Array) -> Array:
-        """Value of c."""
+    def at(self, system: System, *arguments: Any) -> Array:
+        """Value of the function."""
         more = (system.parameters,) if self.takes_parameters else ()
-        return evaluated("cost", self.function, t, g, u, *more)
+        return evaluated(self.name, self.function, *arguments, *more)
 
 
-class ConstraintRows(NamedTuple):
-    """Constraints at a configuration: rows μ of all of them, rows G of φ, and ∂_tφ."""
+class Inequalities(NamedTuple):
+    """lower ≤ c ≤ upper for values c of the given names, arrays of one shape."""
 
-    mu: ArrayLike
-    G: ArrayLike
-    phi_rate: ArrayLike
+    names: tuple[str, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def __add__(self, other: Inequalities) -> Inequalities:  # type: ignore[override]
+        lower, upper = (np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True))
+        return Inequalities(self.names + other.names, lower, upper)
+
+
+class Conditions(NamedTuple):
+    """What is asked at nodes and at the end, as a part of programs.
+
+    ``components`` are places of bounded components in (g as a vector, ξ, u); ``path`` and ``terminal`` functions
+    c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;
+    ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``n_rates`` the number of
+    controls whose rates are bounded.
+    """
+
+    cost: UserFunction
+    terminal_cost: UserFunction | None
+    path: tuple[UserFunction, ...]
+    terminal: tuple[UserFunction, ...]
+    components: tuple[int, ...]
+    n_rates: int
+    end: Point
+    xi_end: ArrayLike
+    end_rows: ArrayLike
+    xi_rows: ArrayLike
+    span: ArrayLike
+
+    def at_node(self, system: System, t: Array, node: Any) -> Array:
+        """Values that are bounded at a node."""
+        every = jnp.concatenate([system.group.to_vector(node.g), node.xi, node.u])
+        components = [every[i][None] for i in self.components]
+        return jnp.concatenate([jnp.zeros(0), *components, *self._of(self.path, system, t, node)])
+
+    def at_end(self, system: System, t: Array, node: Any) -> Array:
+        """Values that are bounded at the end alone."""
+        return jnp.concatenate([jnp.zeros(0), *self._of(self.terminal, system, t, node)])
+
+    def _of(self, functions: tuple[UserFunction, ...], system: System, t: Array, node: Any) -> list[Array]:
+        return [jnp.atleast_1d(c.at(system, t, node.g, node.xi, node.u)) for c in functions]
+
+    def gap(self, system: System, node: Any) -> Array:
+        """Residual of the conditions at the end, shape=[q]."""
+        group = system.group
+        eta = group.log(group.compose(group.inverse(self.end), node.g))
+        return jnp.concatenate([self.end_rows @ eta, self.xi_rows @ (node.xi - self.xi_end)])
+
+    def end_cost(self, system: System, t: Array, node: Any) -> Array:
+        """Cost of the end."""
+        return jnp.zeros(()) if self.terminal_cost is None else self.terminal_cost.at(system, t, node.g, node.xi)
 
 
 class SteeringProblem(NamedTuple):
-    """Problem data: a motion from (g₀, ξ₀) at t₀ to g₁, and to ξ₁ unless it is free, in the span T, at the least ∫c dt.
+    """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
-    ``free`` are the components of η by which the end g₁exp(η) may vary, and ``end_rows`` the constraints there.
+    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions; ``end`` is None where no
+    point is given.
     """
 
     start: Point
     xi_start: np.ndarray
-    end: Point
-    xi_end: np.ndarray
-    xi_end_is_free: bool
+    end: Point | None
     t0: float
     span: float
-    free: tuple[int, ...]
     n_controls: int
-    cost: RunningCost
-    end_rows: ConstraintRows
-
-    @property
-    def end_velocities(self) -> np.ndarray:
-        """Orthonormal basis, in rows, of the allowed velocities at the end, on which ξ₁ is given; empty if free."""
-        return orthogonal_complement(self.end_rows.mu)[: 0 if self.xi_end_is_free else None]
+    conditions: Conditions
+    of_nodes: Inequalities
+    of_rates: Inequalities
+    of_end: Inequalities
 
 
 def steering_problem(
     system: System,
-    method: Any,
+    method: Integrator,
     *,
     end: Any,
     n_controls: int,
     span: float,
+    free_span: bool,
     start: Any,
     xi_start: Any,
     xi_end: Any,
     free: Sequence[str],
     cost: Callable | None,
+    terminal_cost: Callable | None,
+    bounds: Any,
+    rates: Any,
+    limits: Mapping[str, Any] | None,
+    path: Any,
+    terminal: Any,
     t0: float,
 ) -> SteeringProblem:
     """Validate the arguments of ``optimal_control``.
@@ -97,27 +153,53 @@ def steering_problem(
         raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
         raise ValueError(f"free: {list(free)} has a repeated name")
-    g0, g1 = system.point(start, name="start"), system.point(end, name="end")
+    g0, g1 = system.point(start, name="start"), None if end is None else system.point(end, name="end")
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
     xi1 = np.zeros(n) if xi_end is None or is_free else as_float64(xi_end, "xi_end", (n,))
     _refuse_off_constraints(system, "start", g0, xi0, t0)
-    end_rows = _refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
-    n_controls = as_count(n_controls, "n_controls")
-    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_controls))), g0, xi0)
-    return SteeringProblem(
-        start=g0,
-        xi_start=xi0,
-        end=g1,
+    g_rows, xi_rows = np.zeros((0, n)), np.eye(n)[: 0 if is_free else None]
+    if g1 is not None:
+        rows = _refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
+        given = np.delete(np.eye(n), [names.index(name) for name in free], axis=0)
+        g_rows, xi_rows = _tangent_rows(given, rows.G), orthogonal_complement(rows.mu)[: 0 if is_free else None]
+    elif xi_end is not None and not is_free:
+        raise ValueError("xi_end is given without an end: bound velocities with terminal=(c, lower, upper)")
+    else:
+        xi_rows = xi_rows[:0]
+    n_u = as_count(n_controls, "n_controls")
+    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
+    node = (0.0, g0, xi0, np.zeros(n_u))
+    at_nodes, paths = _functions(path, "path", system, node)
+    at_end, terminals = _functions(terminal, "terminal", system, node)
+    places, of_components = _components(system, limits, bounds, n_u)
+    rate_names = tuple(f"rate of control {i}" for i in range(n_u))
+    of_rates = Inequalities((), np.zeros(0), np.zeros(0)) if rates is None else _bounds(rates, "rates", rate_names)
+    of_nodes = of_components + paths
+    of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
+    conditions = Conditions(
+        cost=_cost(effort if cost is None else cost, "cost", "t, g, u", system, (0.0, g0, np.zeros(n_u))),
+        terminal_cost=None
+        if terminal_cost is None
+        else _cost(terminal_cost, "terminal_cost", "t, g, xi", system, node[:3]),
+        path=at_nodes,
+        terminal=at_end,
+        components=places,
+        n_rates=len(of_rates.names),
+        end=g0 if g1 is None else g1,
         xi_end=xi1,
-        xi_end_is_free=is_free,
-        t0=t0,
-        span=span,
-        free=tuple(names.index(name) for name in free),
-        n_controls=n_controls,
-        cost=_running_cost(cost, system, n_controls),
-        end_rows=end_rows,
+        end_rows=g_rows,
+        xi_rows=xi_rows,
+        span=np.float64(span),
     )
+    return SteeringProblem(g0, xi0, g1, t0, span, n_u, conditions, of_nodes, of_rates, of_nodes + terminals + of_span)
+
+
+class ConstraintRows(NamedTuple):
+    """Constraints at a configuration: rows μ of all of them, and rows G of φ."""
+
+    mu: ArrayLike
+    G: ArrayLike
 
 
 def _refuse_off_constraints(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> ConstraintRows:
@@ -141,10 +223,8 @@ def _residuals_and_rows(system: System, node: tuple) -> tuple[Array, Array, Cons
     """Residuals φ and μξ − b at a state, and the rows of the constraints there."""
     g, xi, t = node
     x = system.at(g, t)
-    phi, at_rest = system.holonomic_residual(x), system.constraint_residual(x, 0.0 * xi)
-    G = system.holonomic_rows(x)
-    residual, mu = system.constraint_residual(x, xi), system.annihilator(x)
-    return phi, residual, ConstraintRows(mu, G, at_rest[: len(phi)])
+    G, mu = system.holonomic_rows(x), system.annihilator(x)
+    return system.holonomic_residual(x), system.constraint_residual(x, xi), ConstraintRows(mu, G)
 
 
 def orthogonal_complement(rows: np.ndarray) -> np.ndarray:
@@ -152,40 +232,79 @@ def orthogonal_complement(rows: np.ndarray) -> np.ndarray:
     return kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
 
 
+def _tangent_rows(given: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """Independent conditions on η at the end, on its given components, as far as φ = 0 does not imply them."""
+    tangent = orthogonal_complement(G)
+    T = given @ tangent.T @ tangent
+    T = T[np.linalg.norm(T, axis=1) > 1e-9]
+    return np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)] if len(T) else T
+
+
 def effort(t: Any, g: Any, u: Any) -> Any:
     """Control effort u·u, the default cost."""
     return u @ u
 
 
-def _running_cost(cost: Callable | None, system: System, n_controls: int) -> RunningCost:
-    """Validated cost, the effort if it is None; raises if it reads a missing name or is not a scalar."""
-    function = effort if cost is None else cost
-    takes = takes_parameters(function, "t, g, u", "cost")
-    more = (system.parameters,) if takes else ()
-    shape, by_data = tried("cost", function, 0.0, system.point(None), np.zeros(n_controls), *more)
+def _cost(function: Callable, name: str, arguments: str, system: System, at: tuple) -> UserFunction:
+    """Validated cost; raises if it reads a missing name or is not a scalar."""
+    cost, shape = _function(function, name, arguments, system, at)
     if shape:
-        raise ValueError(f"cost must give one number, got an array of shape {shape}")
-    return RunningCost(careful(function) if by_data else function, takes)
+        raise ValueError(f"{name} must give one number, got an array of shape {shape}")
+    return cost
 
 
-class Bounds(NamedTuple):
-    """Lower and upper bounds of the controls, shape=[n_u] each, or numbers for all."""
+def _function(function: Any, name: str, arguments: str, system: System, at: tuple) -> tuple[UserFunction, tuple]:
+    """Validated function, and the shape of its value."""
+    if not callable(function):
+        raise TypeError(f"{name} must be a function of ({arguments}), got {shortly(function)}")
+    takes = takes_parameters(function, arguments, name)
+    shape, by_data = tried(name, function, *at, *((system.parameters,) if takes else ()))
+    return UserFunction(name, careful(function) if by_data else function, takes), shape
 
-    lower: np.ndarray
-    upper: np.ndarray
+
+def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[UserFunction, ...], Inequalities]:
+    """Bounded functions (c, lower, upper) of (t, g, ξ, u), one or a list of them, and their bounds."""
+    if not isinstance(given, tuple | list | None):
+        raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(given)}")
+    several = [given] if given and callable(given[0]) else list(given or ())
+    functions, bounds = [], Inequalities((), np.zeros(0), np.zeros(0))
+    for i, one in enumerate(several):
+        if not isinstance(one, tuple | list) or len(one) != 3:
+            raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(one)}")
+        label = name if len(several) == 1 else f"{name}[{i}]"
+        function, shape = _function(one[0], label, "t, g, xi, u", system, at)
+        if len(shape) > 1:
+            raise ValueError(f"{label} must give a number or a vector, got an array of shape {shape}")
+        size = shape[0] if shape else 1
+        functions.append(function)
+        bounds += _bounds(one[1:], label, (label,) if not shape else tuple(f"{label}[{j}]" for j in range(size)))
+    return tuple(functions), bounds
 
 
-UNBOUNDED = Bounds(np.array(-np.inf), np.array(np.inf))
+def _components(system: System, limits: Any, bounds: Any, n_controls: int) -> tuple[tuple[int, ...], Inequalities]:
+    """Places of bounded components in (g as a vector, ξ, u), and their bounds."""
+    names = [*system.group.point_names, *system.group.velocity_names]
+    places, every = [], Inequalities((), np.zeros(0), np.zeros(0))
+    for name, pair in dict(limits or {}).items():
+        if name not in names:
+            raise ValueError(f"limits: {name!r} is no component, which are {names}{close(str(name), names)}")
+        places.append(names.index(name))
+        every += _bounds(pair, f"limits[{name!r}]", (name,))
+    if bounds is not None:
+        of_controls = tuple(f"control {i}" for i in range(n_controls))
+        places += [len(names) + i for i in range(n_controls)]
+        every += _bounds(bounds, "bounds", of_controls)
+    return tuple(places), every
 
 
-def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:
-    """Validated bounds."""
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise TypeError(f"bounds must be (lower, upper), got {shortly(bounds)}")
-    limits = [as_float64(b, "bounds") for b in bounds]
-    if invalid := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
-        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {invalid[0]}")
-    lower, upper = (np.broadcast_to(limit, (n_controls,)) for limit in limits)
+def _bounds(pair: Any, name: str, of: tuple[str, ...]) -> Inequalities:
+    """Validated bounds of the named values."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"{name} must be (lower, upper), got {shortly(pair)}")
+    ends = [np.asarray(b, float) if np.ndim(b) == 0 and not isinstance(b, str) else as_float64(b, name) for b in pair]
+    if invalid := [list(end.shape) for end in ends if end.shape not in ((), (len(of),))]:
+        raise ValueError(f"{name} must be numbers, or of shape [{len(of)}], one for each value, got {invalid[0]}")
+    lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)
     if not np.all(lower < upper):
-        raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
-    return Bounds(lower, upper)
+        raise ValueError(f"{name}: lower must be below upper, got {lower} and {upper}")
+    return Inequalities(of, lower, upper)

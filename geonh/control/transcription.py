@@ -1,26 +1,14 @@
-r"""Direct transcription: the equations of the symmetric projection, for all nodes of a motion at once.
+r"""Direct transcription: the equations, inequalities and costs of all intervals of a motion, in blocks.
 
-Unknown are the nodes g₀ … g_K and the controls u₀ … u_K alone, with ζ_k = τ⁻¹(g_k⁻¹g_{k+1}) and h = T/K. The momentum
-p̃_k on the constraint is that with which the step from g_{k−1} arrives, so no momentum and no multiplier is unknown, and
-the n equations of the step from g_k,
-
-    F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0,
-
-involve three nodes and two controls. With constraints φ(t, x) = 0 on positions they are projected modulo the rows
-G(x_k), and φ(t_{k+1}, x_{k+1}) = 0 replaces the remainder: n equations again, and no multiplier. A solution is a
-run of ``SymmetricProjection`` under the controls at its nodes. Forces may depend on the velocity, everything on the
-time. Each node is moved by g_k exp(η_k): derivatives are exact, of the first and second order by forward mode in
-machine code, and sparse.
-
-The last node is given, and with it φ, as far as its free components do not change φ: there φ = 0 would be imposed
-twice by the last step, so its equations along those rows of φ are left out.
-
-Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, *Optim. Control Appl. Meth.* 31 (2010) 505 (DMOC).
+Unknown are w_k = (η_k, ξ_k, u_k) of the nodes k = 0 … K, and the span T; (g₀, ξ₀) are given. An interval involves both
+its nodes and T alone, so the Hessian of the Lagrangian is block tridiagonal but for T. All derivatives are exact, from
+one native program for an interval and one for the end (``interval.py``).
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,69 +16,67 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.control.steering import SteeringProblem, orthogonal_complement
-from geonh.control.step_equations import (
-    CostNode,
-    CostTerms,
-    Step,
-    StepEquations,
-    StepValues,
-    cost_term,
+from geonh.control.interval import (
+    End,
+    Equations,
+    Interval,
+    Node,
+    Values,
+    Weights,
+    end_derivatives,
+    end_values,
+    interval_derivatives,
+    interval_values,
     moved,
-    projected,
-    step_derivative,
-    step_second_derivative,
-    step_values,
 )
-from geonh.engine import computed, mapped
+from geonh.control.steering import Inequalities, SteeringProblem
+from geonh.engine import prepared
 from geonh.groups.base import Point
-from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
-
-FIXED = -1
-"""Column of a component that is not an unknown: it selects the zero appended to a vector of unknowns."""
 
 
 class DiscreteMotion(NamedTuple):
-    """Nodes, shape of a point with an axis of length K + 1, controls, shape=[K + 1, n_u], and the span T."""
+    """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; and the span T."""
 
     g: Point
+    xi: np.ndarray
     u: np.ndarray
     span: float
 
 
-class Columns(NamedTuple):
-    """Places among the unknowns of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T; FIXED if given."""
+class Parts(NamedTuple):
+    """The same quantity of all intervals, with an axis of length K, and of the end."""
 
-    eta: np.ndarray
-    u: np.ndarray
-    span: int
+    intervals: Any
+    end: Any
 
-
-class ImposedEquations(NamedTuple):
-    """The equations imposed on (all steps, ξ_K), shape=[(K + 1)n]: sparse rows, and their values."""
-
-    rows: Any
-    values: np.ndarray
+    def flat(self) -> np.ndarray:
+        """Entries of both."""
+        return np.concatenate([self.intervals.ravel(), self.end.ravel()])
 
 
-class CostDerivatives(NamedTuple):
-    """J, its gradient, shape=[size], and its second derivative, sparse, shape=[size, size]."""
+class Linearisation(NamedTuple):
+    """Values and derivatives at a motion: the gradient of the cost, shape=[size], sparse Jacobians of equations and
+    inequalities; and in blocks the Hessian of the Lagrangian and both Jacobians."""
 
-    value: float
+    values: Values
     gradient: np.ndarray
-    hessian: Any
+    equations: Any
+    inequalities: Any
+    hessian: Parts
+    equation_blocks: Parts
+    inequality_blocks: Parts
 
 
 @dataclass(frozen=True)
 class Transcription:
-    """Discrete equations and unknowns of an optimal control problem.
+    """Discrete equations of an optimal control problem.
 
     Attributes
     ----------
-    system, method : System, SymmetricProjection
+    system, method : System, Integrator
     steering : SteeringProblem
-        Boundary conditions, free components of the last node, and the cost.
     free_span : bool
         True if T is unknown.
     n_steps : int
@@ -98,160 +84,155 @@ class Transcription:
     """
 
     system: System
-    method: SymmetricProjection
+    method: Integrator
     steering: SteeringProblem
     free_span: bool
     n_steps: int
 
-    # --- the unknowns --------------------------------------------------------------------------------------
     @property
-    def columns(self) -> Columns:
-        """Places of all components among the unknowns."""
-        K, n, n_u, free = self.n_steps, self.system.group.dim, self.steering.n_controls, self.steering.free
-        eta = np.full((K + 1, n), FIXED)
-        eta[1:K] = np.arange((K - 1) * n).reshape(K - 1, n)
-        eta[K, list(free)] = (K - 1) * n + np.arange(len(free))
-        begin = (K - 1) * n + len(free)
-        u = begin + np.arange((K + 1) * n_u).reshape(K + 1, n_u)
-        return Columns(eta, u, begin + (K + 1) * n_u if self.free_span else FIXED)
+    def width(self) -> int:
+        """Number of unknowns of a node."""
+        return 2 * self.system.group.dim + self.steering.n_controls
 
     @property
     def size(self) -> int:
-        """Number of unknowns."""
-        n_nodes = (self.n_steps - 1) * self.system.group.dim + len(self.steering.free)
-        return n_nodes + (self.n_steps + 1) * self.steering.n_controls + self.free_span
-
-    def moved(self, motion: DiscreteMotion, z: np.ndarray) -> DiscreteMotion:
-        """Update g_k exp(η_k), u + δu, T + δT."""
-        columns, padded = self.columns, np.append(z, 0.0)
-        g = mapped(moved, self.system, (motion.g, padded[columns.eta]))
-        return DiscreteMotion(g, motion.u + padded[columns.u], motion.span + float(padded[columns.span]))
-
-    def projected(self, motion: DiscreteMotion) -> DiscreteMotion:
-        """Project the inner nodes onto φ = 0 along its normals, where the projection exists."""
-        if self.system.holonomic is None:
-            return motion
-        times = self.steering.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
-        projections, exists = mapped(projected, self.system, (motion.g, times))
-        exists[[0, -1]] = False
-        g = jax.tree.map(lambda a, b: np.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, b), projections, motion.g)
-        return motion._replace(g=g)
-
-    # --- equations and cost --------------------------------------------------------------------------------
-    @functools.cached_property
-    def _imposed(self) -> ImposedEquations:
-        """All equations, but those of the last step along φ where its end is given."""
-        problem, n = self.steering, self.system.group.dim
-        G = problem.end_rows.G
-        changes = G[:, list(problem.free)]  # of φ by what is free at the end
-        if self.free_span:
-            changes = np.concatenate([changes, problem.end_rows.phi_rate[:, None]], axis=1)
-        last = orthogonal_complement(orthogonal_complement(changes.T) @ G)
-        inner = scipy.sparse.identity((self.n_steps - 1) * n)
-        rows = scipy.sparse.block_diag([inner, last, problem.end_velocities], "csr")
-        return ImposedEquations(rows, rows @ np.concatenate([np.zeros(self.n_steps * n), problem.xi_end]))
-
-    @property
-    def n_equations(self) -> int:
-        """Number of equations."""
-        return len(self._imposed.values)
-
-    def _step_columns(self) -> np.ndarray:
-        """Columns of the unknowns of each step, (η_{k−1}, η_k, η_{k+1}, u_k, u_{k+1}, T), shape=[K, 3n + 2n_u + 1]."""
-        eta, u, span = self.columns
-        K = self.n_steps
-        before = np.concatenate([np.full_like(eta[:1], FIXED), eta[: K - 1]])
-        return np.concatenate([before, eta[:K], eta[1:], u[:K], u[1:], np.full((K, 1), span)], axis=1)
+        """Number of unknowns: of all nodes in their order, and T, with those that are given."""
+        return (self.n_steps + 1) * self.width + 1
 
     @functools.cached_property
-    def coupled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns, in the lower triangle, of second derivatives that are not zero: unknowns of one step."""
-        local = self._step_columns()
-        steps, _ = np.nonzero(local != FIXED)
-        entries = np.ones(len(steps)), (steps, local[local != FIXED])
-        steps_of_unknowns = scipy.sparse.csr_matrix(entries, (self.n_steps, self.size))
-        return scipy.sparse.tril(steps_of_unknowns.T @ steps_of_unknowns).nonzero()
+    def given(self) -> np.ndarray:
+        """Mask of the unknowns that are given: the first state, and T unless it is free."""
+        mask = np.zeros(self.size, bool)
+        mask[: 2 * self.system.group.dim] = True
+        mask[-1] = not self.free_span
+        return mask
 
-    def _steps(self, motion: DiscreteMotion) -> Step:
-        """Data of all steps, with a first axis of length K; g₋₁ continues the motion backwards with ξ₀."""
-        K = self.n_steps
-        h = motion.span / K
-        back = computed(moved, self.system, (jax.tree.map(lambda a: a[0], motion.g), -h * self.steering.xi_start))
-        nodes = jax.tree.map(lambda a, b: np.concatenate([b[None], a]), motion.g, back)
-        before, here, after = (jax.tree.map(lambda a, i=i: a[i : i + K], nodes) for i in range(3))
-        return Step(before, here, after, motion.u[:K], motion.u[1:], np.full(K, motion.span), np.arange(K, dtype=float))
+    @functools.cached_property
+    def bounds(self) -> Inequalities:
+        """Bounds of all inequalities: of the intervals (first node, rates of controls), and of the end."""
+        inner, end = self.steering.of_nodes + self.steering.of_rates, self.steering.of_end
+        lower, upper = (np.tile(b, self.n_steps) for b in inner[1:])
+        return Inequalities(inner.names * self.n_steps, lower, upper) + end
 
-    @property
-    def _step_equations(self) -> StepEquations:
-        problem = self.steering
-        return StepEquations(
-            self.system, self.method, problem.xi_start, np.float64(problem.t0), np.float64(self.n_steps)
+    @functools.cached_property
+    def shapes(self) -> Values:
+        """Numbers of equations and inequalities of an interval, and of the end, as ``Parts``."""
+        conditions, steering = self.steering.conditions, self.steering
+        inner = len(steering.of_nodes.names) + len(steering.of_rates.names)
+        n_end = len(conditions.end_rows) + len(conditions.xi_rows)
+        equations = Parts(2 * self.system.group.dim, n_end)
+        return Values(equations, Parts(inner, len(steering.of_end.names)), None)
+
+    def split(self, flat: np.ndarray, sizes: Parts) -> Parts:
+        """Parts of a vector of equations or inequalities."""
+        size = self.n_steps * sizes.intervals
+        return Parts(flat[:size].reshape(self.n_steps, sizes.intervals), flat[size:][None])
+
+    def name(self, row: int) -> str:
+        """Name of an equation."""
+        inner, conditions = self.shapes.equations.intervals, self.steering.conditions
+        if row < self.n_steps * inner:
+            return f"the equations of motion of step {row // inner}"
+        return (
+            "the point at the end"
+            if row - self.n_steps * inner < len(conditions.end_rows)
+            else "the velocity at the end"
         )
 
-    def equations(self, motion: DiscreteMotion) -> np.ndarray:
-        """Residual of the imposed equations, shape=[n_equations]."""
-        return self._residuals(motion)[0]
+    @functools.cached_property
+    def columns(self) -> Parts:
+        """Columns of the unknowns of each interval, shape=[K, N], and of the end, shape=[1, m + 1]."""
+        K, m = self.n_steps, self.width
+        spans = np.full((K, 1), self.size - 1)
+        inner = np.concatenate([m * np.arange(K)[:, None] + np.arange(2 * m), spans], axis=1)
+        return Parts(inner, np.append(m * K + np.arange(m), self.size - 1)[None])
 
-    def residual(self, motion: DiscreteMotion) -> float:
-        """Largest entry of the residual of all equations, including the redundant ones that are left out."""
-        return max(float(np.abs(part).max(initial=0.0)) for part in self._residuals(motion))
+    def _sparse(self, blocks: Parts) -> Any:
+        """Sparse matrix of the rows of all intervals and of the end."""
+        indices = [np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self.columns, blocks, strict=True)]
+        lengths = [np.full(b.shape[0] * b.shape[1], b.shape[2]) for b in blocks]
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        return scipy.sparse.csr_matrix((blocks.flat(), np.concatenate(indices), starts), (len(starts) - 1, self.size))
 
-    def _residuals(self, motion: DiscreteMotion) -> tuple[np.ndarray, np.ndarray]:
-        """Residual of the imposed equations, and of those of all steps."""
-        steps = mapped(step_values, self._step_equations, self._steps(motion))
-        imposed = self._imposed
-        return imposed.rows @ np.append(steps.residual, steps.xi_after[-1]) - imposed.values, steps.residual
+    @functools.cached_property
+    def _programs(self) -> dict[Callable, Callable]:
+        of = Equations(
+            self.system,
+            self.method,
+            self.steering.conditions,
+            np.float64(self.steering.t0),
+            np.float64(self.n_steps),
+        )
+        n, n_u, m = self.system.group.dim, self.steering.n_controls, self.width
+        node = Node(self.steering.start, np.zeros(n), np.zeros(n_u))
+        interval, end = Interval(node, node, np.float64(1), np.float64(0)), End(node, np.float64(1))
+        sizes = zip(self.shapes.equations, self.shapes.inequalities, strict=True)
+        weights = [Weights(np.zeros(a), np.zeros(b), np.float64(1)) for a, b in sizes]
+        return {
+            interval_values: prepared(interval_values, of, (interval, np.zeros(2 * m + 1))),
+            end_values: prepared(end_values, of, (end, np.zeros(m + 1))),
+            interval_derivatives: prepared(interval_derivatives, of, (interval, np.zeros(2 * m + 1), weights[0])),
+            end_derivatives: prepared(end_derivatives, of, (end, np.zeros(m + 1), weights[1])),
+            moved: prepared(moved, self.system.group, (node, np.zeros(m))),
+        }
 
-    def jacobian(self, motion: DiscreteMotion) -> tuple[np.ndarray, Any]:
-        """Equations and their Jacobian, a sparse matrix of shape=[n_equations, size]."""
-        local, K, n = self._step_columns(), self.n_steps, self.system.group.dim
-        N = local.shape[1]
-        steps = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._steps(motion))
-        directions = np.tile(np.eye(N), (K, 1))
-        values, derivative = mapped(step_derivative, self._step_equations, (steps, directions))
-        slopes = np.concatenate([derivative.residual, derivative.xi_after[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
-        j = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
-        i = np.arange((K + 1) * n).reshape(K + 1, n, 1) + np.zeros((1, 1, N), int)
-        free = j != FIXED
-        all_columns = scipy.sparse.csr_matrix((slopes[free], (i[free], j[free])), ((K + 1) * n, self.size))
-        imposed = self._imposed
-        equations = imposed.rows @ np.append(values.residual[::N], values.xi_after[-1]) - imposed.values
-        return equations, imposed.rows @ all_columns
-
-    def equations_hessian(self, motion: DiscreteMotion, multipliers: np.ndarray) -> Any:
-        """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""
-        local, K, n = self._step_columns(), self.n_steps, self.system.group.dim
-        N = local.shape[1]
-        a, b = np.triu_indices(N)
-        steps = jax.tree.map(lambda x: np.repeat(x, len(a), axis=0), self._steps(motion))
-        weights, one = (self._imposed.rows.T @ multipliers).reshape(K + 1, n), np.eye(N)
-        xi_weights = np.zeros((K, n))
-        xi_weights[-1] = weights[K]
-        directions = np.tile(one[a], (K, 1)), np.tile(one[b], (K, 1))
-        both = StepValues(*(np.repeat(part, len(a), axis=0) for part in (weights[:K], xi_weights)))
-        data = mapped(step_second_derivative, self._step_equations, (steps, *directions, both)).reshape(K, -1)
-        return self._symmetric(data, local[:, a], local[:, b])
-
-    def cost(self, motion: DiscreteMotion) -> CostDerivatives:
-        """J = hΣw_k c(t_k, g_k, u_k), w = ½ at the ends, and its derivatives."""
-        eta, u, span = self.columns
+    def _data(self, motion: DiscreteMotion) -> Parts:
         K = self.n_steps
-        local = np.concatenate([eta, u, np.full((K + 1, 1), span)], axis=1)
-        weights = np.ones(K + 1)
-        weights[[0, -1]] = 0.5
-        nodes = CostNode(motion.g, motion.u, np.full(K + 1, motion.span), np.arange(K + 1.0), weights)
-        terms = CostTerms(self.system, self.steering.cost, np.float64(self.steering.t0), np.float64(K))
-        at_nodes = mapped(cost_term, terms, nodes)
-        gradient = np.zeros(self.size + 1)
-        np.add.at(gradient, local, at_nodes.gradient)
-        N = local.shape[1]
-        a, b = np.triu_indices(N)
-        hessian = self._symmetric(at_nodes.hessian[:, a, b], local[:, a], local[:, b])
-        return CostDerivatives(float(at_nodes.value.sum()), gradient[:-1], hessian)
+        first, second, last = (
+            Node(jax.tree.map(lambda a, i=i: a[i], motion.g), motion.xi[i], motion.u[i])
+            for i in (slice(0, K), slice(1, K + 1), slice(K, K + 1))
+        )
+        spans = np.full(K, motion.span)
+        return Parts(Interval(first, second, spans, np.arange(float(K))), End(last, spans[:1]))
 
-    def _symmetric(self, data: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
-        """Sparse matrix from the upper triangles of symmetric blocks; several entries of one place are added."""
-        free = (i != FIXED) & (j != FIXED)
-        upper = scipy.sparse.csr_matrix((data[free], (i[free], j[free])), (self.size, self.size))
-        off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & free
-        return upper + scipy.sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
+    def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
+        """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
+        step = np.zeros(self.size) if step is None else step
+        data, columns = self._data(motion), self.columns
+        inner = self._programs[interval_values]((data.intervals, step[columns.intervals]))
+        return _joined(inner, self._programs[end_values]((data.end, step[columns.end])))
+
+    def linearised(
+        self,
+        motion: DiscreteMotion,
+        equations: np.ndarray,
+        inequalities: np.ndarray,
+        cost: float,
+        step: np.ndarray | None = None,
+    ) -> Linearisation:
+        """Derivatives by a step, there, with the Hessian of the Lagrangian cost·J + equations·e + inequalities·c."""
+        step = np.zeros(self.size) if step is None else step
+        data, shapes, columns = self._data(motion), self.shapes, self.columns
+        split = zip(self.split(equations, shapes.equations), self.split(inequalities, shapes.inequalities), strict=True)
+        inner, end = (Weights(e, c, np.full(len(e), cost)) for e, c in split)
+        parts = Parts(
+            self._programs[interval_derivatives]((data.intervals, step[columns.intervals], inner)),
+            self._programs[end_derivatives]((data.end, step[columns.end], end)),
+        )
+        for part, of_part in zip(parts, columns, strict=True):
+            given = self.given[of_part]
+            part.hessian[given[:, :, None] | given[:, None, :]] = 0.0
+            for k in np.flatnonzero(given.any(axis=1)):
+                for block in (part.equations, part.inequalities, part.cost[:, None, :]):
+                    block[k][:, given[k]] = 0.0
+        gradient = np.zeros(self.size)
+        for part, of_part in zip(parts, columns, strict=True):
+            np.add.at(gradient, of_part, part.cost)
+        e, c = Parts(*(part.equations for part in parts)), Parts(*(part.inequalities for part in parts))
+        values = _joined(*(part.values for part in parts))
+        hessian = Parts(*(part.hessian for part in parts))
+        return Linearisation(values, gradient, self._sparse(e), self._sparse(c), hessian, e, c)
+
+    def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
+        """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, and the span T + δT."""
+        nodes = step[:-1].reshape(self.n_steps + 1, self.width)
+        node = self._programs[moved]((Node(motion.g, motion.xi, motion.u), nodes))
+        return DiscreteMotion(*node, motion.span + float(step[-1]))
+
+
+def _joined(inner: Values, end: Values) -> Values:
+    return Values(
+        Parts(inner.equations, end.equations).flat(),
+        Parts(inner.inequalities, end.inequalities).flat(),
+        float(inner.cost.sum() + end.cost.sum()),
+    )

@@ -31,26 +31,28 @@ MASS = gn.System(Translations(1), metric=[2.0], base="point", forces=push, name=
 
 
 def test_the_sleigh_turns_at_least_cost():
-    result = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (10, 20, 40)]
+    turn = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "method": "projected"}
+    result = [optimal_control(SLEIGH, **turn, n_steps=K) for K in (10, 20, 40)]
     for one in result:
         assert one.residual < 1e-12
         assert one.optimality < 1e-12
-        assert one.iterations <= 8
-        assert one.curvature > 0
+        assert one.iterations <= 15
         run = one.trajectory()
         np.testing.assert_allclose(run.g, one.g, atol=1e-12)
         np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-12)
     J = [one.cost for one in result]
     assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.3  # of order 2
-    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=result[2])
-    assert again.iterations == 0
-    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=result[1])
+    assert abs(result[2].cost - 1.53682719817) < 1e-9  # also by other programs
+    assert optimal_control(SLEIGH, **turn, n_steps=40, guess=result[2]).iterations == 0
+    finer = optimal_control(SLEIGH, **turn, n_steps=40, guess=result[1])
+    assert finer.iterations <= 6
     assert abs(finer.cost - J[2]) < 1e-10
 
 
 @pytest.mark.slow
 def test_the_continuous_sleigh_arrives_there_in_the_limit():
-    result = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
+    turn = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "method": "projected"}
+    result = [optimal_control(SLEIGH, **turn, n_steps=K) for K in (20, 40, 80)]
     misses = []
     for one in result:
 
@@ -63,17 +65,19 @@ def test_the_continuous_sleigh_arrives_there_in_the_limit():
 
 
 def test_parallel_parking_leaves_the_saddle():
-    result = optimal_control(SLEIGH, end=[0.0, 0.0, 1.0], n_controls=2, span=4.0, n_steps=40)
-    assert result.curvature > 0
+    parking = {"end": [0.0, 0.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 40}
+    result = optimal_control(SLEIGH, **parking, method="projected")
     assert abs(result.cost - 9.187497633) < 1e-6  # the symmetric way, a saddle, costs 12.76
     np.testing.assert_allclose(result.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-11)
 
 
 def test_a_mass_from_rest_to_rest():
-    # ∫u² dt least: u = 6md(T − 2t)/T³, J = 12m²d²/T³
+    # ∫u² dt least: u = 6md(T − 2t)/T³, J = 12m²d²/T³; it is linear in t, so RKMK(4) and Simpson's rule are exact
+    exact = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=4)
+    assert abs(exact.cost - 12 * 4 * 1.5**2 / 8) < 1e-12
     errors = []
     for K in (10, 20, 40):
-        result = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=K)
+        result = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=K, method="projected")
         errors.append(abs(result.cost - 12 * 4 * 1.5**2 / 8))
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
     np.testing.assert_allclose(result.u[:, 0], 18 * (2 - 2 * result.t) / 8, atol=0.05)
@@ -87,15 +91,13 @@ def test_the_span_is_found():
     # J(T) = T + 12m²d²/T³ is least at T⁴ = 36m²d²
     errors = []
     for K in (20, 40, 80):
-        result = optimal_control(
-            MASS, end=[0.5], n_controls=1, span=1.5, n_steps=K, free_span=True, cost=time_and_effort
-        )
+        options = {"end": [0.5], "n_controls": 1, "span": 1.5, "free_span": True, "cost": time_and_effort}
+        result = optimal_control(MASS, **options, n_steps=K, method="projected")
         errors.append(abs(result.t[-1] - 36**0.25))
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["slsqp", "trust-constr", "ipopt"])
+@pytest.mark.parametrize("solver", ["geonh", "ipopt"])
 def test_bounds_are_kept(solver):
     if solver == "ipopt":
         pytest.importorskip("ipyopt")
@@ -103,7 +105,7 @@ def test_bounds_are_kept(solver):
     T, d, bound = 2.0, 1.0, 2.3
     result = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound), solver=solver)
     assert np.abs(result.u).max() <= bound
-    assert np.sum(np.abs(result.u) > bound - 1e-9) >= 4
+    assert np.sum(np.abs(result.u) > bound - 1e-7) >= 4  # an interior point
     free = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80)
     assert np.abs(free.u).max() > bound
     assert result.cost > free.cost
@@ -133,10 +135,10 @@ def test_a_body_turns_about_a_principal_axis():
 def test_a_body_in_space_flies_to_a_pose():
     body = gn.System(SE3(), metric=[0.4, 0.5, 0.6, 1.0, 1.0, 1.0], base="point", forces=push, name="body")
     end = np.asarray(SE3().exp(jnp.array([0.5, 0.2, -0.3, 0.4, 0.5, 0.1])))
-    result = [optimal_control(body, end=end, n_controls=6, span=2.0, n_steps=K) for K in (10, 20, 40)]
+    flight = {"end": end, "n_controls": 6, "span": 2.0, "method": "projected"}
+    result = [optimal_control(body, **flight, n_steps=K) for K in (10, 20, 40)]
     for one in result:
         np.testing.assert_allclose(one.trajectory().g, one.g, atol=1e-12)
-        assert one.curvature > 0
     J = [one.cost for one in result]
     assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.2
 
@@ -170,7 +172,8 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
     wheels = ["left_dot", "right_dot"]
     costs = []
     for K in (20, 40, 80):
-        result = optimal_control(robot(), end=end, n_controls=2, span=3.0, n_steps=K, free=wheels)
+        options = {"end": end, "n_controls": 2, "span": 3.0, "free": wheels, "method": "projected"}
+        result = optimal_control(robot(), **options, n_steps=K)
         run = result.trajectory()
         np.testing.assert_allclose(run.g[0][-1], end[0], atol=1e-10)
         np.testing.assert_allclose(run.g[1], result.g[1], atol=1e-10)  # with friction that depends on the velocity
@@ -189,7 +192,7 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
         ({"n_steps": 1}, "n_steps"),
         ({"bounds": 3.0}, "lower, upper"),
         ({"bounds": (1.0, -1.0)}, "lower must be below"),
-        ({"method": gn.GNI()}, "SymmetricProjection"),
+        ({"method": gn.GNI()}, "RKMK or SymmetricProjection"),
         ({"solver": "newton"}, "solver"),
         ({"guess": ([[0.0] * 3] * 2, [[0.0]] * 2)}, "guess must be"),
         ({"cost": lambda t: 0.0}, "cost takes"),
@@ -205,7 +208,7 @@ def test_bad_input_is_named(options, words):
     ("options", "error", "words"),
     [
         ({"cost": lambda t, g, u: jnp.sqrt(u[0] - 100.0)}, ValueError, "not finite at the guess"),
-        ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "converged to a saddle"),
+        ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "the cost decreases without bound"),
         ({"free_span": True}, RuntimeError, "the cost decreases with the span without bound"),
         ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
         ({"guess": (np.zeros((5, 2)), np.zeros((5, 1)))}, ValueError, "guess must be points of R"),
@@ -225,16 +228,52 @@ def test_what_cannot_be_driven_is_said():
         optimal_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=5)
 
 
-def test_ipopt_serves_without_bounds_too():
+def test_ipopt_finds_the_same():
     pytest.importorskip("ipyopt")
-    options = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 20}
-    result, newton = optimal_control(SLEIGH, **options, solver="ipopt"), optimal_control(SLEIGH, **options)
-    assert 0 < result.before < 40
-    assert result.iterations <= 2  # the solver leaves nothing but rounding
-    assert abs(result.cost - newton.cost) < 1e-10 * newton.cost
+    options = {"end": [0.0, 0.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 20, "bounds": (-1.6, 1.6)}
+    options |= {
+        "limits": {"omega": (-1.5, 1.5)},
+        "rates": (-8.0, 8.0),
+        "guess": lambda t: (np.array([t, 0.3 * t, t / 4]), [0.0, 0.1]),
+    }
+    result, own = optimal_control(SLEIGH, **options, solver="ipopt"), optimal_control(SLEIGH, **options)
+    assert abs(result.cost - own.cost) < 1e-9 * own.cost
+    np.testing.assert_allclose(result.u, own.u, atol=1e-6)
 
 
 def test_without_ipopt_it_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"geonh\[ipopt\]"):
         optimal_control(MASS, end=[1.0], n_controls=1, span=1.0, n_steps=4, solver="ipopt")
+
+
+def spring(t, x, xi, u):
+    return jnp.stack([u[0] - jnp.sin(x[0]) - 0.3 * xi[0] ** 2])
+
+
+def test_the_order_is_four():
+    """A nonlinear pendulum, by differences of the cost, of T and of the motion at half time."""
+    pendulum = gn.System(Translations(1), metric=[1.0], forces=spring, name="pendulum")
+    options = {"end": [2.0], "n_controls": 1, "span": 3.0, "free_span": True}
+    options["cost"] = lambda t, g, u: 0.5 + (1 + g[0] ** 2) * u @ u
+    result = [optimal_control(pendulum, **options, n_steps=K) for K in (16, 32, 64, 128, 256)]
+    for of in (lambda r: r.cost, lambda r: r.t[-1], lambda r: r.g[len(r.u) // 2, 0], lambda r: r.xi[len(r.u) // 4, 0]):
+        falls = np.abs(np.diff([of(one) for one in result]))
+        slopes = np.log2(falls[:-1] / falls[1:])
+        assert abs(slopes[-1] - 4) < 0.1, slopes
+
+
+def test_the_hamiltonian_vanishes_where_the_span_is_free():
+    """H = c − λ·f, whose costates are the multipliers of the equations, where c does not depend on the state."""
+    pendulum = gn.System(Translations(1), metric=[1.0], forces=spring, name="pendulum")
+    options = {"end": [2.0], "n_controls": 1, "span": 3.0, "free_span": True, "cost": time_and_effort}
+    errors = []
+    for K in (32, 64, 128, 256):
+        one = optimal_control(pendulum, **options, n_steps=K)
+        p, r = one._iterate.equations[: 2 * K].reshape(-1, 2).T
+        k = np.arange(1, K)
+        q, v, u = one.g[k, 0], one.xi[k, 0], one.u[k, 0]
+        hamiltonian = 1 + u**2 - p[k - 1] / one.t[1] * v - r[k - 1] * (u - np.sin(q) - 0.3 * v**2)
+        errors.append(np.abs(hamiltonian)[K // 8 : -K // 8].max())
+    slopes = np.log2(np.array(errors[:-1]) / errors[1:])
+    np.testing.assert_allclose(slopes, 4, atol=0.1)

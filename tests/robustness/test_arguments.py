@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import geonh as gn
 from geonh.analysis import linearise, root_locus, steady_motion
-from geonh.control import shooting_control
+from geonh.control import optimal_control
 from geonh.groups import SE2, SO2, SO3, Product, Translations
 from geonh.rolling import knife_edge, planar, planar_body, support, torus, trailer, wheel
 from geonh.runs.event_loop import EventWarning
@@ -36,7 +36,7 @@ def test_functions_in_another_order_are_refused():
         lambda: gn.System(R2, lagrangian=lambda xi, x: xi @ xi),
         lambda: gn.Event(lambda g, t, xi, lam: g[0]),
         lambda: gn.solve_ensemble(FREE, **{**AT, "xi0": [[0.3, 0.2]]}, observables={"a": lambda xi, g, t, lam: xi[0]}),
-        lambda: shooting_control(DRIVEN, **STEERED, cost=lambda t, u, g: u @ u),
+        lambda: optimal_control(DRIVEN, **STEERED, cost=lambda t, u, g: u @ u),
         lambda: steady_motion(FREE, [0.0, 0.0], [0.0, 0.0], conditions=lambda xi, g, p: xi[:1]),
         lambda: gn.diagnostics.poincare_section(gn.solve(FREE, **AT), lambda xi, g: g[0]),
     ):
@@ -105,12 +105,10 @@ def test_functions_of_members_are_watched_as_those_of_one_run_are():
 def test_controls_that_are_sought():
     for bounds in (([-1.0], [1.0]), ([-1.0, -1.0, -1.0], 1.0), ([[-1.0], [-1.0]], 1.0)):
         with pytest.raises(ValueError, match=r"bounds must be numbers, or of shape \[2\]"):
-            shooting_control(DRIVEN, **STEERED, bounds=bounds)
-    with pytest.raises(ValueError, match=r"n_knots must be at most n_steps [+] 1 = 5, got 9"):
-        shooting_control(DRIVEN, **STEERED, n_knots=9)  # knots between the nodes would cost nothing
+            optimal_control(DRIVEN, **STEERED, bounds=bounds)
     with pytest.raises(ValueError, match="has a repeated name"):
-        shooting_control(DRIVEN, **STEERED, free=["vx", "vx"])
-    assert shooting_control(DRIVEN, **STEERED, free=["vx", "vy"]).cost == 0.0
+        optimal_control(DRIVEN, **STEERED, free=["vx", "vx"])
+    assert optimal_control(DRIVEN, **STEERED, free=["vx", "vy"]).cost == 0.0
     with pytest.raises(ValueError, match="dt must not be zero"):
         gn.control.estimate(
             gn.System(R2, metric=[1.0, 1.0], potential=lambda x, p: p["k"] * x @ x, parameters={"k": 1.0}),

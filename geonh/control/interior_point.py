@@ -1,0 +1,511 @@
+r"""A primal-dual interior-point method for transcriptions, with a filter and feasibility restoration.
+
+min f(w) under e(w) = 0 and l ≤ c(w) ≤ h, with slacks s of c(w) − s = 0 and barriers −μΣlog(s − l) − μΣlog(h − s).
+Slacks and multipliers of the bounds are eliminated, so a step is a KKT system in the unknowns and the multipliers of e
+alone, with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum.
+Steps are accepted by a filter of constraint violation and barrier function, with second-order corrections; where none
+is, the violation alone is reduced by the Levenberg–Marquardt method, which needs no Jacobian of full rank: from rest,
+parking sideways is impossible to first order.
+
+Source: Wächter, Biegler, *Math. Program.* 106 (2006) 25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from geonh.control.block_kkt import Factors
+from geonh.control.interval import Values
+from geonh.control.steering import LONGEST
+from geonh.control.transcription import DiscreteMotion, Linearisation, Parts, Transcription
+
+TOLERANCE = 1e-9
+"""Largest entry of the scaled KKT residuals of a solution."""
+FEASIBLE = 1e-10
+"""Largest residual of the equations of a solution."""
+RELAXED = 1e-8
+"""Relaxation of bounds that are not on controls, relative to 1 + |bound|: an end may lie on one."""
+CORNER = 1e-9
+"""Regularisation of equations that depend on each other."""
+STEEPEST = 100.0
+"""Largest entry of the gradient of the cost, by a factor, at the first iterate."""
+INSIDE = 1e-3
+"""Distance of slacks from their bounds, relative to these, after a restoration."""
+UNBOUNDED = 1e12
+"""Absolute value of the scaled cost above which it is taken to be unbounded."""
+
+
+class Iterate(NamedTuple):
+    """Motion, slacks s, multipliers of equations λ and inequalities y, and of the lower and upper bounds of s."""
+
+    motion: DiscreteMotion
+    slacks: np.ndarray
+    equations: np.ndarray
+    inequalities: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+class Outcome(NamedTuple):
+    """Last iterate of a search, with the residuals of equations, inequalities and stationarity; ``solved`` if it is a
+    local minimum to tolerance, and the reason why not else."""
+
+    iterate: Iterate
+    cost: float
+    violation: float
+    optimality: float
+    iterations: int
+    reason: str
+    is_unbounded: bool
+
+    @property
+    def solved(self) -> bool:
+        """True for a local minimum to tolerance."""
+        return not self.reason
+
+
+class _Direction(NamedTuple):
+    """Step of the unknowns and the slacks, and of all multipliers."""
+
+    unknowns: np.ndarray
+    slacks: np.ndarray
+    equations: np.ndarray
+    inequalities: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+class _Filter(NamedTuple):
+    """Pairs (violation, barrier function) that later iterates must improve on."""
+
+    pairs: list[tuple[float, float]]
+
+    def accepts(self, theta: float, phi: float) -> bool:
+        return all(theta < (1 - 1e-5) * t or phi < p - 1e-5 * t for t, p in self.pairs)
+
+
+class InteriorPoint:
+    """The method for one transcription.
+
+    Parameters
+    ----------
+    problem : Transcription
+    max_iterations : int
+        Of steps, those of the restoration included.
+    """
+
+    def __init__(self, problem: Transcription, max_iterations: int = 300) -> None:
+        self.problem, self.max_iterations = problem, max_iterations
+        names, lower, upper = problem.bounds
+        soft = RELAXED * np.array([not name.startswith(("control", "rate")) for name in names], float)
+        self.lower, self.upper = lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper))
+        equations = problem.shapes.equations
+        self._n_equations = problem.n_steps * equations.intervals + equations.end
+        self.shift, self.iterations = 0.0, 0
+
+    # --- slacks ------------------------------------------------------------------------------------------------
+    def _interior(self, values: np.ndarray, margin: float = 1e-2) -> np.ndarray:
+        """Slacks near values of the inequalities, inside of their bounds."""
+        width = self.upper - self.lower
+        low, high = (np.minimum(margin * np.maximum(1, np.abs(b)), margin * width) for b in (self.lower, self.upper))
+        low, high = (np.where(np.isfinite(b), gap, 0.0) for b, gap in ((self.lower, low), (self.upper, high)))
+        return np.clip(values, self.lower + low, self.upper - high)
+
+    def _barrier(self, slacks: np.ndarray) -> float:
+        both = np.concatenate([slacks - self.lower, self.upper - slacks])
+        both = both[np.isfinite(both)]
+        return -float(np.log(both).sum()) if (both > 0).all() else np.inf
+
+    def _longest(self, slacks: np.ndarray, step: np.ndarray, keep: float) -> float:
+        """Longest step that keeps a part of the distances to the bounds."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.concatenate([(self.lower - slacks) / step, (self.upper - slacks) / step])
+        ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+        return min(1.0, keep * ratios.min(initial=np.inf))
+
+    # --- the method --------------------------------------------------------------------------------------------
+    def solve(self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1) -> Outcome:
+        """Search for a local minimum from a motion, or from all of an iterate."""
+        problem = self.problem
+        now = problem.values(motion)
+        zero = np.zeros(len(now.equations))
+        at = problem.linearised(motion, zero, np.zeros(len(now.inequalities)), 1.0)
+        if not all(np.isfinite(a).all() for a in (now.cost, at.gradient, *(h for h in at.hessian))):
+            raise ValueError(
+                f"cost or its derivatives are not finite at the guess (J = {now.cost:g}): give another guess"
+            )
+        if not (np.isfinite(now.equations).all() and np.isfinite(now.inequalities).all()):
+            raise ValueError(
+                "path, terminal or the equations of motion are not finite at the guess: give another guess"
+            )
+        self._ignore_what_is_given(at)
+        scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))
+        if warm is None:
+            s = self._interior(now.inequalities)
+            lower, upper = mu / (s - self.lower), mu / (self.upper - s)
+            point = Iterate(motion, s, zero, upper - lower, lower, upper)
+            point = point._replace(equations=self._least_squares(at, scale))
+        else:
+            point = Iterate(motion, warm.slacks, *(scale * part for part in warm[2:]))
+        self.iterations, self.shift = 0, 0.0
+        theta = self._violation(now, point.slacks)
+        smallest, largest = 1e-4 * max(1.0, theta), 1e4 * max(1.0, theta)
+        barred = _Filter([(largest, -np.inf)])
+        failure = ""
+        while True:
+            at = problem.linearised(point.motion, point.equations, point.inequalities, scale)
+            residual = self._stationarity(at, point, scale)
+            if max(self._error(at.values, point, residual, 0.0)) <= 1 or failure:
+                break
+            if self.iterations >= self.max_iterations:
+                failure = f"no convergence in {self.iterations} iterations"
+                break
+            while mu > TOLERANCE / 10 and max(self._error(at.values, point, residual, mu)) * TOLERANCE <= 10 * mu:
+                mu = max(TOLERANCE / 10, min(0.2 * mu, mu**1.5))
+                barred = _Filter([(largest, -np.inf)])
+            if not abs(at.values.cost) * scale < UNBOUNDED:
+                failure = f"the cost decreases without bound, to {at.values.cost:.3g}"
+                break
+            self.iterations += 1
+            found = self._direction(at, point, scale, mu)
+            moved = None
+            if found is not None:
+                factors, direction = found
+                moved = self._search(at, point, direction, factors, scale, mu, barred, smallest)
+            if moved is None:
+                if self._almost(at.values, point, residual):
+                    break
+                restored, failure = self._restored(at.values, point, barred, scale, mu)
+                if not failure:
+                    fresh = problem.linearised(restored.motion, zero, 0 * point.slacks, 1.0)
+                    point = restored._replace(equations=self._least_squares(fresh, scale))
+                else:
+                    point = restored
+            else:
+                point = moved
+        solved = not failure or self._almost(at.values, point, residual)
+        if solved and (found := self._direction(at, point, scale, mu)):  # to rounding
+            step = found[1]
+            exact = self._accepted(point, step.unknowns, point.slacks + step.slacks, step, 1.0, 0.0, mu)
+            if self._longest(point.slacks, step.slacks, 1.0) == 1.0:
+                then = problem.linearised(exact.motion, exact.equations, exact.inequalities, scale)
+                if self._violation(then.values, exact.slacks) < self._violation(at.values, point.slacks):
+                    point, at, residual = exact, then, self._stationarity(then, exact, scale)
+        if solved:
+            failure = self._fault(at, point)
+        elif not failure.startswith("the cost"):
+            failure = f"{failure}; {self.worst(at.values)}"
+        iterate = point._replace(
+            equations=point.equations / scale,
+            inequalities=point.inequalities / scale,
+            lower=point.lower / scale,
+            upper=point.upper / scale,
+        )
+        return Outcome(
+            iterate,
+            cost=at.values.cost,
+            violation=max(np.abs(at.values.equations).max(), self.beyond(at.values.inequalities).max(initial=0.0)),
+            optimality=float(np.abs(residual).max()) / scale,
+            iterations=self.iterations,
+            reason=failure,
+            is_unbounded=failure.startswith("the cost decreases"),
+        )
+
+    def _fault(self, at: Linearisation, point: Iterate) -> str:
+        """Reason why a KKT point is not a solution; "" if it is one."""
+        if self.problem.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
+            return (
+                f"the cost decreases with the span without bound, to {at.values.cost:.3g} in {point.motion.span:.3g} "
+                "s; add a cost of time"
+            )
+        sigma = point.lower / (point.slacks - self.lower) + point.upper / (self.upper - point.slacks)
+        factors = Factors(self._condensed(at, sigma), at.equation_blocks, self.problem.given, corner=CORNER)
+        if factors.is_singular or factors.n_negative > len(point.equations):
+            return f"it converged to a saddle of cost {at.values.cost:.6g}"
+        return ""
+
+    def worst(self, values: Values) -> str:
+        """Words for the constraint that is violated most."""
+        problem, (names, *_) = self.problem, self.problem.bounds
+        off, beyond = np.abs(values.equations), self.beyond(values.inequalities)
+        if not max(off.max(), beyond.max(initial=0.0)) > FEASIBLE:
+            return "all constraints are met, but the cost can still be lowered: allow more iterations"
+        row = int(off.argmax())
+        if off[row] >= beyond.max(initial=0.0):
+            return f"{problem.name(row)} is off by {off[row]:.2g}"
+        row = int(beyond.argmax())
+        node = min(row // max(problem.shapes.inequalities.intervals, 1), problem.n_steps)
+        return f"{names[row]} is beyond its bounds by {beyond[row]:.2g} at node {node}"
+
+    def polished(self, motion: DiscreteMotion, multipliers: np.ndarray, iterations: int) -> Outcome:
+        """Outcome of another solver that found a motion and multipliers of equations and inequalities."""
+        values, mu = self.problem.values(motion), TOLERANCE / 10
+        s, y = self._interior(values.inequalities, 1e-12), multipliers[self._n_equations :]
+        lower, upper = np.maximum(-y, mu / (s - self.lower)), np.maximum(y, mu / (self.upper - s))
+        point = Iterate(motion, s, multipliers[: self._n_equations], y, lower, upper)
+        found = self.solve(motion, point, mu)
+        return found._replace(iterations=iterations + found.iterations)
+
+    def _ignore_what_is_given(self, at: Linearisation) -> None:
+        """Leave out bounds of values that no unknown changes: those of the first state."""
+        rows = np.abs(at.inequalities).sum(axis=1)
+        fixed = np.asarray(rows).ravel() == 0
+        self.lower, self.upper = np.where(fixed, -np.inf, self.lower), np.where(fixed, np.inf, self.upper)
+
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Amounts by which inequalities are violated."""
+        return np.maximum(np.maximum(self.lower - values, values - self.upper), 0.0)
+
+    def _violation(self, values: Values, slacks: np.ndarray) -> float:
+        return float(np.abs(values.equations).sum() + np.abs(values.inequalities - slacks).sum())
+
+    def _stationarity(self, at: Linearisation, point: Iterate, scale: float) -> np.ndarray:
+        """Gradient of the Lagrangian by the unknowns."""
+        return scale * at.gradient + at.equations.T @ point.equations + at.inequalities.T @ point.inequalities
+
+    def _error(self, values: Values, point: Iterate, residual: np.ndarray, mu: float) -> tuple[float, ...]:
+        """KKT residuals of the barrier problem, relative to their tolerances."""
+        multipliers = np.concatenate([point.equations, point.lower, point.upper])
+        s_d = max(100.0, np.abs(multipliers).mean()) / 100
+        s_c = max(100.0, np.concatenate([point.lower, point.upper]).mean()) / 100 if len(point.lower) else 1.0
+        of_slacks = -point.inequalities - point.lower + point.upper
+        with np.errstate(invalid="ignore"):
+            low = np.where(point.lower > 0, point.lower * (point.slacks - self.lower) - mu, 0.0)
+            high = np.where(point.upper > 0, point.upper * (self.upper - point.slacks) - mu, 0.0)
+        off = np.abs(values.inequalities - point.slacks).max(initial=0.0)
+        return (
+            np.abs(residual).max() / s_d / TOLERANCE,
+            np.abs(of_slacks).max(initial=0.0) / s_d / TOLERANCE,
+            max(np.abs(low).max(initial=0.0), np.abs(high).max(initial=0.0)) / s_c / TOLERANCE,
+            max(np.abs(values.equations).max(), off) / FEASIBLE,
+        )
+
+    def _almost(self, values: Values, point: Iterate, residual: np.ndarray) -> bool:
+        """True if the residuals are small enough where rounding allows no better."""
+        *others, feasibility = self._error(values, point, residual, 0.0)
+        return max(others) < 1e4 and feasibility < 100
+
+    def _least_squares(self, at: Linearisation, scale: float) -> np.ndarray:
+        """Multipliers of the equations with the least residual of stationarity; zero where they are large."""
+        m = self.problem.width
+        one = Parts(*(np.zeros_like(h) for h in at.hessian))
+        factors = Factors(one, at.equation_blocks, self.problem.given, shift=1.0, corner=CORNER)
+        found = factors.solve(np.append(-scale * at.gradient, np.zeros(at.equations.shape[0])))
+        multipliers = found[self.problem.size :]
+        return multipliers if np.abs(multipliers).max(initial=0.0) < 1e3 and m else np.zeros_like(multipliers)
+
+    def _condensed(self, at: Linearisation, weights: np.ndarray) -> Parts:
+        """Hessian with those of the barriers, CᵀΣC."""
+        split = self.problem.split(weights, self.problem.shapes.inequalities)
+        parts = zip(at.hessian, at.inequality_blocks, split, strict=True)
+        return Parts(*(h + np.matmul(c.transpose(0, 2, 1) * w[:, None, :], c) for h, c, w in parts))
+
+    def _direction(
+        self, at: Linearisation, point: Iterate, scale: float, mu: float
+    ) -> tuple[Factors, _Direction] | None:
+        """Newton's direction, with the Hessian shifted to the inertia of a minimum."""
+        low, high = point.slacks - self.lower, self.upper - point.slacks
+        sigma = point.lower / low + point.upper / high
+        hessian = self._condensed(at, sigma)
+        n_equations, shift, corner = len(point.equations), 0.0, 0.0
+        while True:
+            factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=shift, corner=corner)
+            if not factors.is_singular and factors.n_negative == n_equations:
+                break
+            if factors.is_singular or factors.n_negative < n_equations:
+                corner = CORNER
+            if shift == 0:
+                shift = 1e-4 if self.shift == 0 else max(1e-12, self.shift / 3)
+            else:
+                shift *= 100 if self.shift == 0 else 8
+            if shift > 1e20:
+                return None
+        if shift:
+            self.shift = shift
+        pull = mu / high - mu / low  # of the barriers, on the slacks
+        gap = at.values.inequalities - point.slacks
+        stationarity = scale * at.gradient + at.equations.T @ point.equations
+        right = -stationarity - at.inequalities.T @ (pull + sigma * gap)
+        found = factors.solve(np.concatenate([right, -at.values.equations]))
+        return factors, self._completed(at, point, found, sigma, pull, gap, mu)
+
+    def _completed(
+        self,
+        at: Linearisation,
+        point: Iterate,
+        found: np.ndarray,
+        sigma: np.ndarray,
+        pull: np.ndarray,
+        gap: np.ndarray,
+        mu: float,
+    ) -> _Direction:
+        """Direction of the slacks and all multipliers, from that of unknowns and equations."""
+        unknowns, equations = found[: self.problem.size], found[self.problem.size :]
+        slacks = at.inequalities @ unknowns + gap
+        low, high = point.slacks - self.lower, self.upper - point.slacks
+        return _Direction(
+            unknowns,
+            slacks,
+            equations,
+            pull + sigma * slacks - point.inequalities,
+            mu / low - point.lower - point.lower / low * slacks,
+            mu / high - point.upper + point.upper / high * slacks,
+        )
+
+    def _search(
+        self,
+        at: Linearisation,
+        point: Iterate,
+        step: _Direction,
+        factors: Factors,
+        scale: float,
+        mu: float,
+        barred: _Filter,
+        smallest: float,
+    ) -> Iterate | None:
+        """Next iterate by a line search with the filter; None if no step is accepted."""
+        problem, keep = self.problem, max(0.99, 1 - mu)
+        theta = self._violation(at.values, point.slacks)
+        phi = scale * at.values.cost + mu * self._barrier(point.slacks)
+        low, high = point.slacks - self.lower, self.upper - point.slacks
+        slope = scale * at.gradient @ step.unknowns + (mu / high - mu / low) @ step.slacks
+        longest = alpha = self._longest(point.slacks, step.slacks, keep)
+        of_bounds = self._dual_length(point, step, keep)
+        for _ in range(30):
+            if alpha < 1e-10:
+                break
+            unknowns, slacks = alpha * step.unknowns, alpha * step.slacks
+            for correction in range(3):
+                trial = problem.values(point.motion, unknowns)
+                s = point.slacks + slacks
+                theta_new, phi_new = self._violation(trial, s), scale * trial.cost + mu * self._barrier(s)
+                if np.isfinite(theta_new + phi_new) and barred.accepts(theta_new, phi_new):
+                    switching = slope < 0 and alpha * (-slope) ** 2.3 > theta**1.1 and theta <= smallest
+                    rounding = 1e-13 * abs(phi)
+                    descends = phi_new - phi <= 1e-8 * alpha * slope + rounding
+                    if (
+                        descends
+                        if switching
+                        else (theta_new <= (1 - 1e-5) * theta or phi_new <= phi - 1e-5 * theta + rounding)
+                    ):
+                        if not (switching and descends):
+                            barred.pairs.append(((1 - 1e-5) * theta, phi - 1e-5 * theta))
+                        return self._accepted(point, unknowns, s, step, alpha, of_bounds, mu)
+                if alpha < longest or theta_new < theta or not np.isfinite(theta_new) or correction == 2:
+                    break
+                corrected = self._corrected(at, point, step, factors, trial, alpha, keep)
+                unknowns, slacks = corrected
+            alpha /= 2
+        return None
+
+    def _corrected(
+        self,
+        at: Linearisation,
+        point: Iterate,
+        step: _Direction,
+        factors: Factors,
+        trial: Values,
+        alpha: float,
+        keep: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Second-order correction: the step that is to remove the violation at the trial point as well."""
+        low, high = point.slacks - self.lower, self.upper - point.slacks
+        sigma = point.lower / low + point.upper / high
+        gap = trial.inequalities - point.slacks - alpha * step.slacks
+        right = np.concatenate([-at.inequalities.T @ (sigma * gap), -trial.equations])
+        more = factors.solve(right)[: self.problem.size]
+        unknowns, slacks = alpha * step.unknowns + more, alpha * step.slacks + at.inequalities @ more + gap
+        length = self._longest(point.slacks, slacks, keep)
+        return length * unknowns, length * slacks
+
+    def _dual_length(self, point: Iterate, step: _Direction, keep: float) -> float:
+        z, dz = np.concatenate([point.lower, point.upper]), np.concatenate([step.lower, step.upper])
+        down = dz < 0
+        return min(1.0, keep * float((-z[down] / dz[down]).min(initial=np.inf)))
+
+    def _accepted(
+        self,
+        point: Iterate,
+        unknowns: np.ndarray,
+        slacks: np.ndarray,
+        step: _Direction,
+        alpha: float,
+        of_bounds: float,
+        mu: float,
+    ) -> Iterate:
+        low, high = slacks - self.lower, self.upper - slacks
+        lower, upper = point.lower + of_bounds * step.lower, point.upper + of_bounds * step.upper
+        return Iterate(
+            self.problem.moved(point.motion, unknowns),
+            slacks,
+            point.equations + alpha * step.equations,
+            point.inequalities + alpha * step.inequalities,
+            np.clip(lower, mu / 1e10 / low, mu * 1e10 / low),
+            np.clip(upper, mu / 1e10 / high, mu * 1e10 / high),
+        )
+
+    # --- feasibility -------------------------------------------------------------------------------------------
+    def _restored(
+        self, values: Values, point: Iterate, barred: _Filter, scale: float, mu: float
+    ) -> tuple[Iterate, str]:
+        """Iterate of less violation that the filter accepts; or the nearest one, and the reason of the failure."""
+        theta = self._violation(values, point.slacks)
+        phi = scale * values.cost + mu * self._barrier(point.slacks)
+        barred.pairs.append(((1 - 1e-5) * theta, phi - 1e-5 * theta))
+        for motion, at in self._less_violation(point.motion, 1.0):
+            s = self._interior(at.values.inequalities, INSIDE)
+            new = self._violation(at.values, s)
+            if new < 0.9 * theta and barred.accepts(new, scale * at.values.cost + mu * self._barrier(s)):
+                lower, upper = mu / (s - self.lower), mu / (self.upper - s)
+                return Iterate(motion, s, point.equations, upper - lower, lower, upper), ""
+        if self.iterations >= self.max_iterations:
+            return point._replace(motion=motion), f"no convergence in {self.iterations} iterations"
+        *_, (motion, _) = self._less_violation(motion, 1e-6)
+        return point._replace(motion=motion), "not all constraints can be met near this guess"
+
+    def _less_violation(self, motion: DiscreteMotion, slack: float) -> Iterator[tuple[DiscreteMotion, Linearisation]]:
+        """Motions with less and less Σ|e|² + Σ|c − s|², by the Levenberg-Marquardt method, until that is stationary.
+
+        ``slack`` is the weight of conditions at the end and of inequalities relative to the equations of motion.
+        """
+        problem, damping, growth = self.problem, 1e-4, 2.0
+        n_inner = problem.n_steps * problem.shapes.equations.intervals
+        weights = np.where(np.arange(self._n_equations) < n_inner, 1.0, slack)
+
+        def size(values: Values) -> float:
+            e, c = values.equations, self._outside(values.inequalities)
+            return float(weights @ e**2 + slack * (c @ c))
+
+        def linearised(motion: DiscreteMotion) -> Linearisation:
+            return problem.linearised(motion, np.zeros(self._n_equations), np.zeros(len(self.lower)), 0.0)
+
+        at = linearised(motion)
+        yield motion, at
+        while self.iterations < self.max_iterations and damping < 1e10:
+            self.iterations += 1
+            e, c = at.values.equations, self._outside(at.values.inequalities)
+            zero = at._replace(hessian=Parts(*(np.zeros_like(h) for h in at.hessian)))
+            hessian = self._condensed(zero, slack * (c != 0))
+            factors = Factors(hessian, at.equation_blocks, problem.given, shift=damping, corner=1 / weights)
+            step = factors.solve(np.append(-slack * (at.inequalities.T @ c), -e))[: problem.size]
+            if not np.isfinite(step).all():
+                break
+            before, after = size(at.values), size(problem.values(motion, step))
+            if after < before:
+                left = e + at.equations @ step, (c + at.inequalities @ step) * (c != 0)
+                predicted = before - weights @ left[0] ** 2 - slack * (left[1] @ left[1])
+                damping *= max(1 / 3, 1 - (2 * (before - after) / max(predicted, before - after) - 1) ** 3)
+                growth, motion = 2.0, problem.moved(motion, step)
+                at = linearised(motion)
+                yield motion, at
+                if before - after < 1e-8 * before:
+                    break
+            else:
+                damping, growth = damping * growth, 2 * growth
+
+    def _outside(self, values: np.ndarray) -> np.ndarray:
+        """Signed distances of values of the inequalities from the interior of their bounds."""
+        return values - self._interior(values, INSIDE)

@@ -1,0 +1,197 @@
+r"""The equations of one interval of a transcription and of its end, with derivatives of the first and second order.
+
+Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and the span T, h = T/K. A
+step of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and the 2n equations of the interval are
+
+    explicit methods:     log(Φ_g⁻¹g_{k+1})/h = 0,   ξ_{k+1} − Φ_ξ = 0;
+    symmetric projection: F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0, by h,   ξ_{k+1} − Φ_ξ(ζ_k) = 0,
+
+with ζ_k = τ⁻¹(g_k⁻¹g_{k+1}), so that no momentum and no multiplier is unknown and nothing is iterated. Constraints on
+the velocity hold since Φ_ξ satisfies them. The cost of an interval is (h/6)(c_k + 4c_{k+½} + c_{k+1}) for methods of
+order above 2, with the middle of the cubic through both ends in the algebra, and (h/2)(c_k + c_{k+1}) else.
+
+The Lagrangian σf + λᵀe + yᵀi of a cost f, equations e and inequalities i is differentiated backwards, and its gradient
+with (e, i, f) forwards: one program gives the Hessian of the Lagrangian and all Jacobians, exactly.
+
+Source: Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming* (2010), ch. 4; with
+the equations of ``SymmetricProjection``, Leyendecker et al., *Optim. Control Appl. Meth.* 31 (2010) 505.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.control.steering import Conditions
+from geonh.engine import SIDE_BY_SIDE, jacobian
+from geonh.groups.base import ArrayLike, Point
+from geonh.integrators.base import Integrator
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.system import System
+
+
+class Node(NamedTuple):
+    """Point, velocity, shape=[n], and controls, shape=[n_u], at a node."""
+
+    g: Point
+    xi: ArrayLike
+    u: ArrayLike
+
+
+class Interval(NamedTuple):
+    """Both ends of an interval, the span T, and the index k of its first node."""
+
+    begin: Node
+    end: Node
+    span: ArrayLike
+    k: ArrayLike
+
+
+class End(NamedTuple):
+    """The last node, and the span T."""
+
+    node: Node
+    span: ArrayLike
+
+
+class Weights(NamedTuple):
+    """Multipliers of the equations and of the inequalities, and the weight of the cost."""
+
+    equations: ArrayLike
+    inequalities: ArrayLike
+    cost: ArrayLike
+
+
+class Equations(NamedTuple):
+    """What the equations of intervals and of the end have in common."""
+
+    system: System
+    method: Integrator
+    conditions: Conditions
+    t0: ArrayLike
+    n_steps: ArrayLike
+
+
+class Values(NamedTuple):
+    """Residuals of the equations, values of the inequalities' functions, and the cost."""
+
+    equations: ArrayLike
+    inequalities: ArrayLike
+    cost: ArrayLike
+
+
+class Derivatives(NamedTuple):
+    """Values, the Hessian of the Lagrangian, shape=[N, N], and the Jacobians of equations, inequalities and cost."""
+
+    values: Values
+    hessian: ArrayLike
+    equations: ArrayLike
+    inequalities: ArrayLike
+    cost: ArrayLike
+
+
+def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
+    """Values of an interval perturbed by z, (η, δξ, δu) of both ends and δT."""
+    interval, z = data
+    size = (len(z) - 1) // 2
+    begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size:-1])
+    h = (interval.span + z[-1]) / of.n_steps
+    t = of.t0 + interval.k * h
+    rates = (end.u - begin.u) / h
+    inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
+    cost = _running_cost(of, t, h, begin, end)
+    return Values(_defects(of, t, h, begin, end), jnp.concatenate(inequalities), cost)
+
+
+def end_values(of: Equations, data: tuple[End, Array]) -> Values:
+    """Values of the end perturbed by z, (η, δξ, δu) and δT."""
+    end, z = data
+    span, node = end.span + z[-1], _moved(of, end.node, z[:-1])
+    conditions, t = of.conditions, of.t0 + span
+    inequalities = [
+        conditions.at_node(of.system, t, node),
+        conditions.at_end(of.system, t, node),
+        span[None] / conditions.span,
+    ]
+    return Values(
+        conditions.gap(of.system, node), jnp.concatenate(inequalities), conditions.end_cost(of.system, t, node)
+    )
+
+
+def interval_derivatives(of: Equations, data: tuple[Interval, Array, Weights]) -> Derivatives:
+    """Derivatives of ``interval_values`` by z."""
+    interval, z, weights = data
+    return _derivatives(lambda z: interval_values(of, (interval, z)), z, weights)
+
+
+def end_derivatives(of: Equations, data: tuple[End, Array, Weights]) -> Derivatives:
+    """Derivatives of ``end_values`` by z."""
+    end, z, weights = data
+    return _derivatives(lambda z: end_values(of, (end, z)), z, weights)
+
+
+def moved(group: Any, data: tuple[Node, Array]) -> Node:
+    """Node moved by z = (η, δξ, δu)."""
+    node, z = data
+    n = len(node.xi)
+    g = group.project(group.compose(node.g, group.exp(z[:n])))
+    return Node(g, node.xi + z[n : 2 * n], node.u + z[2 * n :])
+
+
+def _moved(of: Equations, node: Node, z: Array) -> Node:
+    group, n = of.system.group, len(node.xi)
+    return Node(group.compose(node.g, group.exp(z[:n])), node.xi + z[n : 2 * n], node.u + z[2 * n :])
+
+
+def _derivatives(values: Callable[[Array], Values], at: Array, weights: Weights) -> Derivatives:
+    size, here = len(at), jax.eval_shape(values, at)
+    n_e, n_i = here.equations.shape[0], here.inequalities.shape[0]  # type: ignore[union-attr]
+
+    def together(z: Array) -> Array:
+        now, back = jax.vjp(values, z)
+        slope = back(Values(*weights))[0]
+        return jnp.concatenate([slope, now.equations, now.inequalities, now.cost[None]])
+
+    J = jacobian(together, at, together=SIDE_BY_SIDE)
+    return Derivatives(
+        values(at), J[:size], J[size : size + n_e], J[size + n_e : size + n_e + n_i], J[size + n_e + n_i]
+    )
+
+
+def _defects(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:
+    """Residuals of the interval's equations, shape=[2n], in metres or radians per second."""
+    system, method, group, n = of.system, of.method, of.system.group, len(begin.xi)
+    system = system.holding(system.at(begin.g, t))
+    p, nothing = system.momentum(system.at(begin.g, t), begin.xi), jnp.zeros(n)
+    warm = method.cold(system, Clock(t, h), jnp.asarray(0), begin.g, nothing)
+    state = State(jnp.asarray(0), begin.g, p, p, (), warm, jnp.zeros((0, n)), 0)
+    if isinstance(method, SymmetricProjection):
+        clock = Clock(t, h, jnp.stack([begin.u, end.u]))
+        zeta = method.tau(system).inverse(group, group.compose(group.inverse(begin.g), end.g))
+        off = method.equations(system, clock, state).residual(zeta)
+        p_end = method.flow(system, clock, state, zeta)[1].momentum
+    else:
+        clock = Clock(t, h, lambda s: begin.u + (s - t) / h * (end.u - begin.u))
+        outcome = method.step(system, clock, state)
+        off, p_end = group.log(group.compose(group.inverse(outcome.g), end.g)), outcome.p_plus
+    return jnp.concatenate([off / h, end.xi - system.velocity(system.at(end.g, t + h), p_end)])
+
+
+def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:
+    def c(t: Array, node: Node) -> Array:
+        return of.conditions.cost.at(of.system, t, node.g, node.u)
+
+    ends = c(t, begin) + c(t + h, end)
+    if of.method.guarantees.order <= 2:
+        return h / 2 * ends
+    group = of.system.group
+    zeta = group.log(group.compose(group.inverse(begin.g), end.g))
+    slope = group.dexp_inv(-zeta) @ end.xi  # d/dt of log(g_k⁻¹g) at the end
+    middle = group.compose(begin.g, group.exp(zeta / 2 + h / 8 * (begin.xi - slope)))
+    return h / 6 * (ends + 4 * c(t + h / 2, Node(middle, begin.xi, (begin.u + end.u) / 2)))
