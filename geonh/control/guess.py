@@ -31,7 +31,7 @@ def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: fl
     for leaf, first in zip(jax.tree.leaves(g), jax.tree.leaves(problem.steering.start), strict=True):
         leaf[0] = first
     xi[0] = problem.steering.xi_start
-    return DiscreteMotion(g, xi, u, span)
+    return DiscreteMotion(g, xi, u, span, problem.steering.t0)
 
 
 def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
@@ -47,7 +47,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
     if isinstance(guess, Trajectory):
         nodes = jax.tree.map(np.asarray, guess.g)
         return interpolated_motion(
-            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span), span
+            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span, 0.0), span
         )
     if callable(guess):
         times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
@@ -69,7 +69,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
     low, high = (jax.tree.map(lambda a, i=i: a[i], points) for i in (slice(0, -1), slice(1, None)))
     speeds = mapped(_relative, group, (low, high)) * (count - 1) / span
     xi = np.concatenate([speeds[:1], (speeds[:-1] + speeds[1:]) / 2, speeds[-1:]])
-    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span), span)
+    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span, 0.0), span)
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
@@ -77,7 +77,7 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
     ends = jax.tree.map(lambda a, b: np.stack([a, b]), start, end)
-    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0)
+    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0, 0.0)
     line = interpolated_motion(problem, still, steering.span)
     yield line
     waves = np.sin(np.pi * np.outer(np.linspace(0, 1, K + 1), [1, 2, 3])) / [1, 2, 3]

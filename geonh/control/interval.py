@@ -45,19 +45,21 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, the span T, and the index k of its first node."""
+    """Both ends of an interval, the span T, the time t₀ of the first node, and the index k of the interval."""
 
     begin: Node
     end: Node
     span: ArrayLike
+    t0: ArrayLike
     k: ArrayLike
 
 
 class End(NamedTuple):
-    """The last node, and the span T."""
+    """The last node, the span T, and t₀."""
 
     node: Node
     span: ArrayLike
+    t0: ArrayLike
 
 
 class Weights(NamedTuple):
@@ -74,7 +76,6 @@ class Equations(NamedTuple):
     system: System
     method: Integrator
     conditions: Conditions
-    t0: ArrayLike
     n_steps: ArrayLike
 
 
@@ -102,7 +103,7 @@ def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
     size = (len(z) - 1) // 2
     begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size:-1])
     h = (interval.span + z[-1]) / of.n_steps
-    t = of.t0 + interval.k * h
+    t = interval.t0 + interval.k * h
     rates = (end.u - begin.u) / h
     inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
     cost = _running_cost(of, t, h, begin, end)
@@ -113,7 +114,7 @@ def end_values(of: Equations, data: tuple[End, Array]) -> Values:
     """Values of the end perturbed by z, (η, δξ, δu) and δT."""
     end, z = data
     span, node = end.span + z[-1], _moved(of, end.node, z[:-1])
-    conditions, t = of.conditions, of.t0 + span
+    conditions, t = of.conditions, end.t0 + span
     inequalities = [
         conditions.at_node(of.system, t, node),
         conditions.at_end(of.system, t, node),
@@ -185,7 +186,7 @@ def _defects(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array
 
 def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:
     def c(t: Array, node: Node) -> Array:
-        return of.conditions.cost.at(of.system, t, node.g, node.u)
+        return of.conditions.running_cost(of.system, t, node)
 
     ends = c(t, begin) + c(t + h, end)
     if of.method.guarantees.order <= 2:
@@ -193,5 +194,6 @@ def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> 
     group = of.system.group
     zeta = group.log(group.compose(group.inverse(begin.g), end.g))
     slope = group.dexp_inv(-zeta) @ end.xi  # d/dt of log(g_k⁻¹g) at the end
-    middle = group.compose(begin.g, group.exp(zeta / 2 + h / 8 * (begin.xi - slope)))
-    return h / 6 * (ends + 4 * c(t + h / 2, Node(middle, begin.xi, (begin.u + end.u) / 2)))
+    eta, rate = zeta / 2 + h / 8 * (begin.xi - slope), 1.5 / h * zeta - (begin.xi + slope) / 4
+    middle = Node(group.compose(begin.g, group.exp(eta)), group.dexp(-eta) @ rate, (begin.u + end.u) / 2)
+    return h / 6 * (ends + 4 * c(t + h / 2, middle))

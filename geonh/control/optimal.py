@@ -158,8 +158,9 @@ def optimal_control(
     free_span : bool
         True to optimise the span as well.
     cost : callable, optional
-        c(t, g, u) or c(t, g, u, parameters) → scalar, of which J = ∫c dt, by Simpson's rule for methods of order above
-        2, and by the trapezoidal rule else; u·u when left out.
+        c(t, g, u) or c(t, g, xi, u), the latter with a third argument of that name, or with parameters at the end →
+        scalar, of which J = ∫c dt, by Simpson's rule for methods of order above 2, and by the trapezoidal rule else;
+        u·u when left out.
     terminal_cost : callable, optional
         c(t, g, ξ), or with parameters, added to J at the end.
     bounds, rates : (lower, upper), optional
