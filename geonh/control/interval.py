@@ -28,7 +28,7 @@ from jax import Array
 
 from geonh.control.steering import Conditions
 from geonh.engine import SIDE_BY_SIDE, jacobian
-from geonh.groups.base import ArrayLike, Point
+from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -145,6 +145,13 @@ def moved(group: Any, data: tuple[Node, Array]) -> Node:
     return Node(g, node.xi + z[n : 2 * n], node.u + z[2 * n :])
 
 
+def geodesic(group: Any, data: tuple[Point, Point, Array]) -> Point:
+    """Point a part s of the way from one to another."""
+    low, high, s = data
+    way = group.log(group.compose(group.inverse(low), high))
+    return group.project(group.compose(low, group.exp(s * way)))
+
+
 def _moved(of: Equations, node: Node, z: Array) -> Node:
     group, n = of.system.group, len(node.xi)
     return Node(group.compose(node.g, group.exp(z[:n])), node.xi + z[n : 2 * n], node.u + z[2 * n :])
@@ -191,9 +198,14 @@ def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> 
     ends = c(t, begin) + c(t + h, end)
     if of.method.guarantees.order <= 2:
         return h / 2 * ends
-    group = of.system.group
-    zeta = group.log(group.compose(group.inverse(begin.g), end.g))
-    slope = group.dexp_inv(-zeta) @ end.xi  # d/dt of log(g_k⁻¹g) at the end
-    eta, rate = zeta / 2 + h / 8 * (begin.xi - slope), 1.5 / h * zeta - (begin.xi + slope) / 4
-    middle = Node(group.compose(begin.g, group.exp(eta)), group.dexp(-eta) @ rate, (begin.u + end.u) / 2)
+    middle = between(of.system.group, begin, end, h, 0.5)
     return h / 6 * (ends + 4 * c(t + h / 2, middle))
+
+
+def between(group: LieGroup, begin: Node, end: Node, h: Any, s: Any) -> Node:
+    """State a part s of the interval on: the cubic in the algebra through both ends with their velocities."""
+    zeta = group.log(group.compose(group.inverse(begin.g), end.g))
+    first, last = h * begin.xi, h * (group.dexp_inv(-zeta) @ end.xi)  # slopes of log(g_k⁻¹g)
+    eta = s * first + s**2 * (3 * zeta - 2 * first - last) + s**3 * (first + last - 2 * zeta)
+    rate = first + 2 * s * (3 * zeta - 2 * first - last) + 3 * s**2 * (first + last - 2 * zeta)
+    return Node(group.compose(begin.g, group.exp(eta)), group.dexp(-eta) @ rate / h, begin.u + s * (end.u - begin.u))

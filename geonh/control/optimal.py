@@ -16,7 +16,7 @@ import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of
-from geonh.control.guess import given_motion, interpolated_motion, motions
+from geonh.control.guess import TRIES, given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.steering import steering_problem
@@ -30,8 +30,6 @@ from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
-TRIES = 12
-"""Maximum number of guesses where none is given."""
 WARM = 1e-6
 """Barrier parameter of a warm start."""
 

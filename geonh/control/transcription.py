@@ -25,6 +25,7 @@ from geonh.control.interval import (
     Weights,
     end_derivatives,
     end_values,
+    geodesic,
     interval_derivatives,
     interval_values,
     moved,
@@ -170,6 +171,7 @@ class Transcription:
             interval_derivatives: prepared(interval_derivatives, of, (interval, np.zeros(2 * m + 1), weights[0])),
             end_derivatives: prepared(end_derivatives, of, (end, np.zeros(m + 1), weights[1])),
             moved: prepared(moved, self.system.group, (node, np.zeros(m))),
+            geodesic: prepared(geodesic, self.system.group, (node.g, node.g, one)),
         }
 
     def _data(self, motion: DiscreteMotion) -> Parts:
@@ -218,6 +220,17 @@ class Transcription:
         values = _joined(*(part.values for part in parts))
         hessian = Parts(*(part.hessian for part in parts))
         return Linearisation(values, gradient, self._sparse(e), self._sparse(c), hessian, e, c)
+
+    def between(self, pairs: tuple) -> Point:
+        """Points between pairs of points, parts s of the way: (low, high, s) with a leading axis."""
+        return self._programs[geodesic](pairs)
+
+    def transitions(self, motion: DiscreteMotion) -> np.ndarray:
+        """Jacobians of the equations of all intervals, shape=[K, 2n, N], by the first state too."""
+        K, sizes = self.n_steps, (self.shapes.equations.intervals, self.shapes.inequalities.intervals)
+        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
+        data = self._data(motion).intervals, np.zeros((K, 2 * self.width + 1)), weights
+        return self._programs[interval_derivatives](data).equations
 
     def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
         """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, and the span T + δT."""

@@ -81,8 +81,15 @@ def richardson(of, h=1e-3):
     return first, (4 * near - far) / 3
 
 
-@pytest.mark.parametrize("method", [gn.SymmetricProjection(), gn.RKMK(4)], ids=["projection", "rkmk4"])
-@pytest.mark.parametrize("options", [{}, {"free": ("omega",), "xi_end": "free"}])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (gn.RKMK(4), {}),
+        pytest.param(gn.SymmetricProjection(), {}, marks=pytest.mark.slow),
+        pytest.param(gn.SymmetricProjection(), {"free": ("omega",), "xi_end": "free"}, marks=pytest.mark.slow),
+    ],
+    ids=["rkmk4", "projection", "free"],
+)
 def test_derivatives_are_exact(method, options):
     """Of values, at a motion and at a step from it, against differences; what is given is not moved."""
     problem, motion, rng = a_problem(method, **options)
