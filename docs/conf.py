@@ -11,6 +11,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
+import live  # noqa: E402
 import pages  # noqa: E402
 from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
 
@@ -22,6 +23,8 @@ release = version = geonh.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
     "sphinxcontrib.bibtex",
     "sphinx_gallery.gen_gallery",
 ]
@@ -30,9 +33,8 @@ exclude_patterns = [
     "gallery/*",
     "_ext",
     "build",
-    "sg_execution_times.rst",
-    "generated/gallery/sg_execution_times.rst",
-    "generated/gallery/*.ipynb",
+    "**sg_execution_times.rst",  # whose tables come from other servers
+    "generated/gallery/**.ipynb",
 ]
 templates_path: list[str] = []
 html_theme = "pydata_sphinx_theme"
@@ -40,14 +42,14 @@ html_title = "geonh"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 8,
     "show_nav_level": 1,
-    "navigation_depth": 2,
+    "navigation_depth": 3,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
 html_context = {"default_mode": "auto"}
-html_sidebars = {path.stem: [] for path in HERE.glob("*.md")}
+html_sidebars = {"index": []}
 html_copy_source = html_show_sourcelink = False
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
@@ -65,6 +67,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["generated/gallery"],
     "filename_pattern": r"\.py$",
     "within_subsection_order": FileNameSortKey,
+    "capture_repr": ("_repr_html_",),  # not what matplotlib's functions return
+    "thumbnail_size": (480, 320),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -76,4 +80,7 @@ sphinx_gallery_conf = {
 
 def setup(app):
     """Make the pages that come from data."""
+    app.add_directive("live", live.Live)
+    app.connect("builder-inited", live.start, priority=1)
     app.connect("builder-inited", pages.make)
+    app.connect("env-updated", live.wait)

@@ -1,9 +1,26 @@
 """geonh: geometric mechanics with nonholonomic constraints.
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
-structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``, ``rolling``,
-``bodies``, ``systems``, ``interop``, ``drawing``, ``plotting`` and ``export``.
+structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here, the rest in the
+packages, of which each imports only from those below it:
+
+==================================================  ==================================================================
+``cli``, ``export``                                 command line; code for C and other programs
+``viewer``, ``plotting``                            an interactive 3-D page of a run; static figures and animations
+``control``, ``analysis``, ``diagnostics``          optimal control and estimation; of systems: stability, periodic
+                                                    orbits, exponents; of integrators: order, drift, structure
+``systems``, ``interop``                            the catalogue: constructors of systems; systems from SymPy
+``rolling``, ``bodies``, ``ensembles``              one body that rolls on a surface; links, joints and robots' files;
+                                                    batches of runs, statistics and stores
+``drawing``                                         what systems look like: parts and poses
+``runs``                                            makes runs: ``solve``, ``resume``, ``integrate``
+``results``                                         what runs return: trajectories, events, observables, files
+``integrators``, ``mechanics``                      one file for each family of methods, and for each concept
+``geometry``, ``groups``                            actions, distributions, metrics; one file for each group
+``algebra``                                         numerical linear algebra of small systems, Newton's method
+``engine``                                          machine code from jaxprs
+``arguments``                                       validation of arguments
+==================================================  ==================================================================
 
 Names are imported when they are first read (PEP 562), JAX with the first that needs it.
 """

@@ -1,4 +1,4 @@
-"""Modules under their paths up to version 0.2, for one release; importing one warns, naming the new path."""
+"""Modules and names under their paths up to version 0.2, for one release; use warns, naming the new path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import importlib
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -32,7 +33,8 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "control.programmes": ("control.nlp", "control.chart"),
     "continuing": ("results.same_system", "results.digests"),
     "events": ("results.events", "results.interpolation", "results.zeros"),
-    **{name: (f"results.{name}",) for name in ("files", "netcdf", "observables", "tables", "trajectory")},
+    **{name: (f"results.{name}",) for name in ("files", "observables", "tables", "trajectory")},
+    "netcdf": ("results.replacing", "results.formats"),
     "integrate": ("runs.integrate",),
     "plotting.invariants": ("diagnostics.invariants",),
     "running": ("runs.loop",),
@@ -43,6 +45,34 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "watching": ("runs.event_loop",),
 }
 """Present places of the names of a former module, below ``geonh``."""
+
+_NAMES: dict[str, dict[str, str]] = {
+    "integrators.composition": dict.fromkeys(("Adjoint", "adjoint"), "integrators.adjoint"),
+    "integrators.node": {
+        "Clock": "integrators.clock",
+        **dict.fromkeys(("Result", "first_failure", "judge"), "integrators.validity"),
+    },
+    "mechanics.equations": {"reference_trajectory": "diagnostics.reference"},
+    "mechanics.momentum": {
+        "momentum_equation_residual": "diagnostics.momentum_equation",
+        **dict.fromkeys(("horizontal_symmetries", "symmetries"), "mechanics.symmetry"),
+    },
+    "plotting.labels": {"angle_names": "units"},
+}
+"""Present modules of names that left a module, which remains."""
+
+
+def former_names(module: str) -> Callable[[str], Any]:
+    """``__getattr__`` of a module, for the names that left it; they warn too."""
+    places = _NAMES[module.removeprefix("geonh.")]
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now geonh.{places[name]}.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(f"geonh.{places[name]}"), name)
+
+    return find
 
 
 class _FormerPaths(MetaPathFinder, Loader):

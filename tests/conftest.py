@@ -57,6 +57,24 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(config, items):
+    """Mark the members of a parametrised test ``slow`` that its mark ``quick`` does not name."""
+    quick = {}
+    for item in items:
+        if mark := item.get_closest_marker("quick"):
+            test = item.nodeid.split("[")[0]
+            wanted = {name.encode("ascii", "backslashreplace").decode() for name in mark.args}  # as pytest writes them
+            names, members = quick.setdefault(test, (wanted, set()))
+            members.add(item.callspec.id)
+            if item.callspec.id not in names:
+                item.add_marker("slow")
+    whole = not any("[" in argument for argument in config.args)  # else some members may not be collected
+    for test, (names, members) in quick.items():
+        if whole and not names <= members:
+            raise pytest.UsageError(f"{test} has no member {sorted(names - members)}; it has {sorted(members)}")
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # half a million objects that live as long as the process

@@ -24,6 +24,17 @@ def test_a_former_module_has_the_names_of_the_new_ones(old):
         assert all(getattr(module, name) is getattr(new, name) for name in names)
 
 
+@pytest.mark.parametrize("module", _former_paths._NAMES)
+def test_a_name_that_left_a_module_is_the_new_one(module):
+    old = importlib.import_module(f"geonh.{module}")
+    for name, place in _former_paths._NAMES[module].items():
+        with pytest.warns(DeprecationWarning, match=rf"{name} is now geonh\.{place}\.{name}"):
+            found = getattr(old, name)
+        assert found is getattr(importlib.import_module(f"geonh.{place}"), name)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = old.nothing
+
+
 def test_functions_of_the_package_are_not_hidden_by_former_modules():
 
     assert gn.solve is importlib.import_module("geonh.runs.solve").solve

@@ -78,6 +78,7 @@ def system_page(entry, pictures):
         files = f"../../_static/systems/{entry.name}"
         lines += [f'<a href="{files}.png"><img src="{files}.png" alt="Figure of a run of {entry.name}"></a>', ""]
         lines += [f'<a href="{files}.html">Open this run in the viewer</a>; click on the figure to enlarge it.', ""]
+        lines += ["## Run it here", "", f"```{{live}} {entry.name}", "```", ""]
     lines += ["## Description", "", escaped(title), prose(rest), ""]
     group = system.group
     lines += ["## Data", "", "| | |", "|---|---|"]

@@ -46,6 +46,17 @@ def shifted(mu: Array, along: Array, x: Array, right: Array) -> Array:
     return x + along.T @ jnp.linalg.solve(mu @ along.T, right - mu @ x)
 
 
+@Named
+def oriented_null_space(mu: Array) -> Array:
+    """Orthonormal rows Z, shape=[n − m, n], n > m, orthogonal to those of μ and oriented by them: det[μ; Z] > 0.
+
+    So det Z₀Z₁ᵀ of two matrices is the cosine between the spans of their rows, as det N₀N₁ᵀ of their orthonormalised
+    rows N is, but of n − m dimensions.
+    """
+    Z = jnp.linalg.qr(mu.T, mode="complete")[0][:, len(mu) :].T
+    return Z.at[0].multiply(jnp.sign(jnp.linalg.slogdet(jnp.concatenate([mu, Z]))[0]))
+
+
 def _given(tangent: Any) -> Array | None:
     return None if isinstance(tangent, ad.Zero) else tangent
 

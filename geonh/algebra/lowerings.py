@@ -254,6 +254,10 @@ register_lowering(
 register_lowering(
     constrained.shifted.primitive, lambda em, eqn, xs: [reflections.shifted(em, *(em.memory(x, "d") for x in xs))]
 )
+register_lowering(
+    constrained.oriented_null_space.primitive,
+    lambda em, eqn, xs: [reflections.oriented_null_space(em, em.memory(xs[0], "d"))],
+)
 register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_tangent_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")

@@ -155,6 +155,33 @@ def null_space(em: Emitter, F: Factors, n: int) -> Memory:
     return called(em, f"null_space.{m}.{n}", [F.vectors, F.scales], [((n - m, length), "d")], write)[0]
 
 
+def oriented_null_space(em: Emitter, mu: Memory) -> Memory:
+    """``null_space``, shape=[n − m, n], with det[μ; Z] > 0: each reflection changes the sign, and each Lₖₖ < 0."""
+    (m, n), F = mu.shape, factors(em, mu)
+    Z = null_space(em, F, n)
+    r, length = Z.shape
+
+    def write(rows: Rows) -> None:
+        sign = rows.address(em.buffer((1,), "d").pointer, 1, 0)
+        rows.store(em.operand(1.0, "d", rows.wide), sign)
+
+        def turn(k: str) -> None:
+            now, inverse = rows.load(sign), rows.load(rows.address("%a0", 1, k))
+            rows.store(str(em.select(em.compare("gt", "d", inverse, 0.0), em.neg(now), now, "d")), sign)
+
+        def copied(j: Entry, factor: str = "") -> None:
+            for at, width in rows.pieces(n):
+                x = rows.load(rows.address("%a1", length, j, at), width)
+                x = rows.apply("fmul", width, rows.all(factor, width), x) if factor else x
+                rows.store(x, rows.address("%r0", n, j, at), width)
+
+        rows.loop(0, m, turn)
+        copied(0, rows.load(sign))
+        rows.loop(1, r, copied)
+
+    return called(em, f"oriented.{m}.{n}", [F.inverses, Z], [((r, n), "d")], write)[0]
+
+
 def _reflected(
     rows: Rows, place: Callable[[str, int], str], count: int, m: int, length: int, *, backwards: bool
 ) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jax import Array
 
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.motion import Inertia, bodies, frames, has, hat, library, number, shifted
-from geonh.bodies.plan import Tree
 
 
 def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
@@ -22,7 +22,7 @@ def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
         one, other = laid.bodies[i].joint, laid.bodies[k].joint
         for joint in (one, other):
             block = block if joint.mimic is None else joint.mimic.factor * block
-        key = tree.slots[one.name].start, tree.slots[other.name].start
+        key = tree.velocity_slices[one.name].start, tree.velocity_slices[other.name].start
         pairs = [(key, block)] if i == k else [(key, block), (key[::-1], block.T)]
         for place, part in pairs:
             blocks[place] = blocks[place] + part if place in blocks else part
@@ -33,8 +33,8 @@ def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
         force = m * frame.S_v - hat(h) @ frame.S_omega
         add(i, i, frame.S_omega.T @ torque + frame.S_v.T @ force)
         if has(tree, laid.bodies[i].joint, "armature"):
-            own = number(tree, laid.bodies[i].joint, "armature", parameters)
-            add(i, i, own * np.eye(laid.bodies[i].joint.dim))
+            armature = number(tree, laid.bodies[i].joint, "armature", parameters)
+            add(i, i, armature * np.eye(laid.bodies[i].joint.dim))
         k = i
         while (parent := laid.bodies[k].parent) >= 0:
             force = at[k].R @ force
@@ -47,8 +47,8 @@ def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
             cross = p[:, None] * Rh[None, :]
             carried = R @ I @ R.T + 2 * (p @ Rh) * np.eye(3) - cross - cross.T + shifted(m, p)
             composite[parent] = Inertia(before.m + m, before.h + Rh + m * p, before.I + carried)
-    starts = [tree.slots[joint.name].start for joint in tree.free]
-    dims = {tree.slots[joint.name].start: joint.dim for joint in tree.free}
+    starts = [tree.velocity_slices[joint.name].start for joint in tree.free]
+    dims = {tree.velocity_slices[joint.name].start: joint.dim for joint in tree.free}
     xp = library(*blocks.values())
     rows = [[blocks.get((a, b), np.zeros((dims[a], dims[b]))) for b in starts] for a in starts]
     return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)

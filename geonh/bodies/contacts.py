@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.validators import as_constant, as_flag, as_text
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Joint
 from geonh.bodies.motion import Bodies, ahead_of, bodies, frames, hat, library, motion, number, rate_of
-from geonh.bodies.plan import Tree
 from geonh.bodies.touching import Rolling, Touching
 from geonh.bodies.values import Vector, as_unit, set_fields
 
@@ -139,7 +139,7 @@ def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
     ValueError
         For an unknown link, and a wheel without an axle on a link whose joint has no axis.
     """
-    found: list[Seated] = []
+    seated: list[Seated] = []
     for contact in contacts:
         link = tree.by_name.get(contact.link)
         if link is None:
@@ -148,11 +148,11 @@ def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
             if link.joint.kind not in ("revolute", "continuous"):
                 raise ValueError(f"wheel {contact.link!r} needs axis=: the joint of its link is {link.joint.kind}")
             contact = Wheel(contact.link, contact.radius, link.joint.axis, contact.centre, contact.grips, contact.name)
-        found.append(contact.bare if isinstance(contact, Rolling) else contact)
-    names = [contact.name for contact in found]
+        seated.append(contact.bare if isinstance(contact, Rolling) else contact)
+    names = [contact.name for contact in seated]
     if len(set(names)) < len(names):
         raise ValueError(f"contacts need names of their own, name=, got {names}")
-    return tuple(found)
+    return tuple(seated)
 
 
 class Seat(NamedTuple):
@@ -196,7 +196,7 @@ def at_contacts(
     seats, needed = _seated(tree, contacts, laid, parameters)
     moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), xi, UP)
     still: Any = np.zeros((3, *np.shape(xi)[1:]))
-    found = []
+    velocities = []
     for contact, seat in zip(contacts, seats, strict=True):
         omega = moving.omega[seat.body] if seat.body >= 0 else still
         v = moving.v[seat.body] if seat.body >= 0 else still
@@ -213,8 +213,8 @@ def at_contacts(
         else:
             aside = -hat(a) @ up
             along = [aside / library(aside).sqrt(aside @ aside)]
-        found.append([direction @ w for direction in along])
-    return found
+        velocities.append([direction @ w for direction in along])
+    return velocities
 
 
 def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any, reduced: bool = False) -> list[Any]:
@@ -222,12 +222,12 @@ def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any, re
     laid = bodies(tree, parameters)
     seats, needed = _seated(tree, contacts, laid, parameters)
     moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), np.zeros(tree.dim), UP)
-    found = []
+    above_plane = []
     for contact, seat in zip(contacts, seats, strict=True):
         up = (moving.directions[seat.body] if seat.body >= 0 else UP)[:, 0]
         height = (moving.heights[seat.body][0] if seat.body >= 0 else 0.0) + up @ seat.centre
         if isinstance(contact, Wheel):
             lean = up @ seat.direction
             height = height - number(tree, contact, "radius", parameters) * library(lean).sqrt(1 - lean * lean)
-        found.append(height)
-    return found
+        above_plane.append(height)
+    return above_plane

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.bodies.contacts import Seated, Wheel
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Link
 from geonh.bodies.motion import poses
-from geonh.bodies.plan import Tree
 from geonh.bodies.shapes import Mesh, Shape
 from geonh.bodies.touching import Touching
 from geonh.drawing import Body, Part, Pose, along, ball, box, cylinder, ground, mesh, surface
@@ -29,18 +29,18 @@ class Drawing:
     def __call__(self, t: Any, g: Any, parameters: Mapping[str, Any]) -> list[Body]:
         at = poses(self.tree, g, parameters)
         size, bare = _size(self.tree), not any(link.shapes for link in self.tree.links)
-        found = []
+        drawn = []
         for link in self.tree.links:
             parts = [part for shape in link.shapes for part in _parts(shape)]
             parts += [_wheel(c) for c in self.contacts if isinstance(c, Wheel) and c.link == link.name]
-            own = [c for c in self.contacts if isinstance(c, Touching) and c.link == link.name]
+            touching = [c for c in self.contacts if isinstance(c, Touching) and c.link == link.name]
             if not parts:
-                parts += [_figure(c, parameters[f"{c.name}.support"]) for c in own]
+                parts += [_figure(c, parameters[f"{c.name}.support"]) for c in touching]
             if not parts and bare:
                 parts = _rods(self.tree, link, size)
             if parts:
-                found.append(Body(link.name, parts, at=Pose(*at[link.name]), trace=None))
-        return [*found, *([Body("ground", ground())] if self.contacts else [])]
+                drawn.append(Body(link.name, parts, at=Pose(*at[link.name]), trace=None))
+        return [*drawn, *([Body("ground", ground())] if self.contacts else [])]
 
 
 MADE: dict[str, Callable[..., Part]] = {

@@ -116,7 +116,7 @@ def _locked(links: Sequence[Link], held: Mapping[str, float]) -> list[Link]:
     unknown = [name for name in held if name not in scalar]
     if unknown:
         raise ValueError(f"locked: {unknown} are no joints with one coordinate of their own; those are {scalar}")
-    found = []
+    held_links = []
     for link in links:
         joint, mimic = link.joint, link.joint.mimic
         value = held.get(joint.name)
@@ -125,8 +125,8 @@ def _locked(links: Sequence[Link], held: Mapping[str, float]) -> list[Link]:
         if value is not None:
             R, p = motion.displaced(joint, value)
             link = replace(link, joint=Joint("fixed", joint.name, place=p, rotation=R))
-        found.append(link)
-    return found
+        held_links.append(link)
+    return held_links
 
 
 def _driven(link: Link, motors: Sequence[str]) -> Link:

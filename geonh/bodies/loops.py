@@ -19,9 +19,9 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.validators import as_constant, as_text, one_of
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Spring
 from geonh.bodies.motion import has, hat, library, number, plane, poses, states
-from geonh.bodies.plan import Tree
 from geonh.bodies.values import Vector, as_rotation, as_unit, set_fields
 
 
@@ -120,7 +120,7 @@ def resolved(loops: Sequence[Loop], tree: Tree) -> tuple[Loop, ...]:
     TypeError, ValueError
         For an unknown link, or one link twice.
     """
-    found = []
+    loops_in_frames = []
     for loop in loops:
         refuse_strangers(loop, tree, f"loop {loop.name!r}")
         at = poses(replace(tree, varied=(), functions=()), tree.group.identity(), {})
@@ -128,8 +128,8 @@ def resolved(loops: Sequence[Loop], tree: Tree) -> tuple[Loop, ...]:
         c, a = np.asarray(loop.place), np.asarray(loop.axis)
         there = {"other_place": S.T @ (R @ c + p - q), "other_axis": S.T @ R @ a, "rotation": R.T @ S}
         loop = replace(loop, **{name: value for name, value in there.items() if getattr(loop, name) is None})
-        found.append(loop)
-    return tuple(found)
+        loops_in_frames.append(loop)
+    return tuple(loops_in_frames)
 
 
 def refuse_strangers(owner: Loop | Spring, tree: Tree, called: str) -> None:

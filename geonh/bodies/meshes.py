@@ -32,11 +32,11 @@ def coarse(vertices: np.ndarray, faces: np.ndarray, most: int = FACES) -> Mesh:
         _, cell = np.unique(key, return_inverse=True)
         weights = np.bincount(cell)
         means = np.stack([np.bincount(cell, column) / weights for column in vertices.T], axis=1)
-        found = cell[faces]
-        found = found[(found[:, 0] != found[:, 1]) & (found[:, 1] != found[:, 2]) & (found[:, 2] != found[:, 0])]
-        found = found[np.unique(np.sort(found, axis=1), axis=0, return_index=True)[1]]
-        if len(found) <= most or cells < 2:
-            vertices, faces = means, found[:most]
+        triangles = cell[faces]
+        triangles = triangles[np.all(triangles != np.roll(triangles, 1, axis=1), axis=1)]
+        triangles = triangles[np.unique(np.sort(triangles, axis=1), axis=0, return_index=True)[1]]
+        if len(triangles) <= most or cells < 2:
+            vertices, faces = means, triangles[:most]
         cells *= 0.8
     used, renumbered = np.unique(faces, return_inverse=True)
     return Mesh(vertices[used], renumbered.reshape(-1, 3))
@@ -72,9 +72,9 @@ def loaded(path: Path, scale: Any = (1.0, 1.0, 1.0)) -> Mesh | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found: Any = trimesh.load(path, file_type=kind, force="mesh", process=False)
-            vertices = np.asarray(found.vertices, dtype=np.float64) * np.asarray(scale)
-            faces = np.asarray(found.faces, dtype=np.int64)
+            mesh: Any = trimesh.load(path, file_type=kind, force="mesh", process=False)
+            vertices = np.asarray(mesh.vertices, dtype=np.float64) * np.asarray(scale)
+            faces = np.asarray(mesh.faces, dtype=np.int64)
     except Exception as error:  # whatever a reader of a damaged file raises
         return f"cannot be read: {type(error).__name__}"
     if not len(faces) or not np.all(np.isfinite(vertices)):

@@ -54,12 +54,12 @@ def _refuse_bombs(top: Any, path: Path, depth: int) -> None:
         raise ValueError(f"{path}: files include one another more than {DEEPEST} deep")
 
     def size(element: Any) -> float:
-        own = 1.0
+        repetitions = 1.0
         for name in COUNTS:
             for word in (element.get(name) or "").split():
-                own *= max(float(word), 1.0) if word.replace(".", "", 1).isdigit() else 1.0
+                repetitions *= max(float(word), 1.0) if word.replace(".", "", 1).isdigit() else 1.0
         inner = sum(size(child) for child in element.iterchildren("*"))
-        return own * max(inner, 1.0)
+        return repetitions * max(inner, 1.0)
 
     for element in top.iterchildren("*"):
         if size(element) > MOST:
@@ -122,7 +122,7 @@ class _Reader:
             place, R = np.array(model.body_pos[i]), _matrix(model.body_quat[i])
             parent = self.bodies[model.body_parentid[i]] or world
             turn = _matrix(model.body_iquat[i])
-            own: dict[str, Any] = {
+            inertial: dict[str, Any] = {
                 "mass": model.body_mass[i],
                 "centre": model.body_ipos[i],
                 "inertia": turn @ np.diag(model.body_inertia[i]) @ turn.T,
@@ -131,18 +131,19 @@ class _Reader:
             joints = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
             if not joints:
                 held = Joint("fixed", f"{name} fixed", place=place, rotation=R)
-                return [Link(name, parent=parent, joint=held, **own)]
+                return [Link(name, parent=parent, joint=held, **inertial)]
             if len(joints) == 1 and not np.any(model.jnt_pos[joints[0]]):
-                return [Link(name, parent=parent, joint=self._joint(joints[0], place, R), **own)]
-            found: list[Link] = []
+                return [Link(name, parent=parent, joint=self._joint(joints[0], place, R), **inertial)]
+            carriers: list[Link] = []
             at = np.zeros(3)
             for j in joints:
                 anchor = np.array(model.jnt_pos[j])
-                where = place + R @ anchor if not found else anchor - at
-                joint = self._joint(j, where, R if not found else np.eye(3))
-                found.append(Link(f"{name}:{joint.name}", parent=found[-1].name if found else parent, joint=joint))
+                where = place + R @ anchor if not carriers else anchor - at
+                joint = self._joint(j, where, R if not carriers else np.eye(3))
+                carriers.append(Link(f"{name}:{joint.name}", parent=parent, joint=joint))
+                parent = carriers[-1].name
                 at = anchor
-            return [*found, Link(name, parent=found[-1].name, joint=Joint("fixed", f"{name} fixed", place=-at), **own)]
+            return [*carriers, Link(name, parent=parent, joint=Joint("fixed", f"{name} fixed", place=-at), **inertial)]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.path}: body {name!r}: {error}") from error
 
@@ -181,11 +182,11 @@ class _Reader:
         return joint
 
     def _shapes(self, i: int) -> tuple[Shape, ...]:
-        found = []
+        shapes = []
         for k in range(self.model.body_geomadr[i], self.model.body_geomadr[i] + self.model.body_geomnum[i]):
             if self.model.geom_group[k] < 3 and (shape := self._shape(k)) is not None:
-                found.append(shape)
-        return tuple(found)
+                shapes.append(shape)
+        return tuple(shapes)
 
     def _shape(self, k: int) -> Shape | None:
         model, kinds = self.model, self.mujoco.mjtGeom
@@ -244,8 +245,8 @@ class _Reader:
     def _follow(self, links: list[Link], one: int, other: int, data: np.ndarray) -> None:
         at = {link.joint.name: k for k, link in enumerate(links)}
         k, rest = at[self.joints[one]], self.model.qpos0
-        own, leading = rest[self.model.jnt_qposadr[one]], rest[self.model.jnt_qposadr[other]]
-        mimic = Mimic(self.joints[other], float(data[1]), float(own + data[0] - data[1] * leading))
+        following, leading = rest[self.model.jnt_qposadr[one]], rest[self.model.jnt_qposadr[other]]
+        mimic = Mimic(self.joints[other], float(data[1]), float(following + data[0] - data[1] * leading))
         if links[k].joint.mimic is not None or links[at[self.joints[other]]].joint.mimic is not None:
             raise ValueError(f"{self.path}: joint {self.joints[one]!r} follows several joints, or one that follows")
         links[k] = replace(links[k], joint=replace(links[k].joint, mimic=mimic))

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Joint
-from geonh.bodies.plan import Tree
 
 
 class Body(NamedTuple):
@@ -111,7 +111,7 @@ def shifted(m: Any, c: Any) -> Any:
 
 def bodies(tree: Tree, parameters: Any) -> Bodies:
     """Moving bodies with what is fixed to them."""
-    found: list[Body] = []
+    moving: list[Body] = []
     places: dict[str, Place] = {}
     parts: list[list[Inertia]] = []
     for link in tree.links:
@@ -119,9 +119,9 @@ def bodies(tree: Tree, parameters: Any) -> Bodies:
         R = carrier.R @ number(tree, link.joint, "rotation", parameters)
         p = carrier.p + carrier.R @ number(tree, link.joint, "place", parameters)
         if link.joint.dim:
-            found.append(Body(link.joint, carrier.body, R, p))
+            moving.append(Body(link.joint, carrier.body, R, p))
             parts.append([])
-            place = Place(len(found) - 1, np.eye(3), np.zeros(3))
+            place = Place(len(moving) - 1, np.eye(3), np.zeros(3))
         else:
             place = Place(carrier.body, R, p)
         places[link.name] = place
@@ -130,7 +130,7 @@ def bodies(tree: Tree, parameters: Any) -> Bodies:
             c = place.p + place.R @ number(tree, link, "centre", parameters)
             parts[place.body].append(Inertia(m, m * c, place.R @ I @ place.R.T + shifted(m, c)))
     summed = [Inertia(*(sum(entries[1:], entries[0]) for entries in zip(*part, strict=True))) for part in parts]
-    return Bodies(found, places, summed)
+    return Bodies(moving, places, summed)
 
 
 def frames(
@@ -190,30 +190,30 @@ def plane(axis: np.ndarray) -> np.ndarray:
 
 def motion(tree: Tree, laid: Bodies, at: list[Any], xi: Any, directions: np.ndarray) -> Motion:
     """Velocities of the bodies, and directions of space, shape=[3, k], in their axes; xi of shape=[n] or [n, k]."""
-    found = Motion([], [], [], [])
+    motion = Motion([], [], [], [])
     for body, frame in zip(laid.bodies, at, strict=True):
         if frame is None:
-            for entries in found:
+            for entries in motion:
                 entries.append(None)
             continue
         rate = rate_of(tree, body.joint, xi)
         omega, v = frame.S_omega @ rate, frame.S_v @ rate
         D, height = directions, 0.0
         if body.parent >= 0:
-            ahead, before = found.omega[body.parent], found.v[body.parent]
+            ahead, before = motion.omega[body.parent], motion.v[body.parent]
             omega = frame.R.T @ ahead + omega
             v = frame.R.T @ (before - hat(frame.p) @ ahead) + v
-            D, height = found.directions[body.parent], found.heights[body.parent]
-        found.omega.append(omega)
-        found.v.append(v)
-        found.directions.append(frame.R.T @ D)
-        found.heights.append(height + frame.p @ D)
-    return found
+            D, height = motion.directions[body.parent], motion.heights[body.parent]
+        motion.omega.append(omega)
+        motion.v.append(v)
+        motion.directions.append(frame.R.T @ D)
+        motion.heights.append(height + frame.p @ D)
+    return motion
 
 
 def rate_of(tree: Tree, joint: Joint, xi: Any) -> Any:
     """Velocities of a joint, shape=[d] or [d, k]."""
-    rate = xi[tree.slots[joint.name]]
+    rate = xi[tree.velocity_slices[joint.name]]
     return rate if joint.mimic is None else joint.mimic.factor * rate
 
 
@@ -261,11 +261,11 @@ def poses(
     for body, frame in zip(laid.bodies, frames(tree, laid, x, parameters, reduced, needed), strict=True):
         carrier = of_bodies[body.parent] if body.parent >= 0 else SPACE
         of_bodies.append(None if frame is None else Pose(carrier.R @ frame.R, carrier.p + carrier.R @ frame.p))
-    found = {"": SPACE}
+    poses = {"": SPACE}
     for name, place in wanted.items():
         carrier = of_bodies[place.body] if place.body >= 0 else SPACE
-        found[name] = Pose(carrier.R @ place.R, carrier.p + carrier.R @ place.p)
-    return found
+        poses[name] = Pose(carrier.R @ place.R, carrier.p + carrier.R @ place.p)
+    return poses
 
 
 def ahead_of(laid: Bodies, ends: Sequence[int]) -> frozenset[int]:
@@ -293,15 +293,15 @@ def states(tree: Tree, links: Sequence[str], x: Any, xi: Any, parameters: Any, r
     needed = ahead_of(laid, [laid.places[name].body for name in links if name])
     moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), xi, np.eye(3))
     none = np.zeros((3, *np.shape(xi)[1:]))
-    found = {"": State(*SPACE, none, none)}
+    states = {"": State(*SPACE, none, none)}
     for name in links:
         if not name:
             continue
         i, R, p = laid.places[name]
         if i < 0:
-            found[name] = State(R, p, none, none)
+            states[name] = State(R, p, none, none)
             continue
         turned, omega = moving.directions[i].T, moving.omega[i]
         v = moving.v[i] - hat(p) @ omega
-        found[name] = State(turned @ R, moving.heights[i] + turned @ p, R.T @ omega, R.T @ v)
-    return found
+        states[name] = State(turned @ R, moving.heights[i] + turned @ p, R.T @ omega, R.T @ v)
+    return states

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64
-from geonh.bodies.plan import Tree
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.rows import Held, Velocities
 from geonh.bodies.soundness import samples
 from geonh.engine import in_numpy
@@ -82,7 +82,7 @@ class Analysis(NamedTuple):
     """Rows of positions that depend on the configuration, and the dependence of rows at closed configurations."""
 
     kept: list[int]
-    found: list[Dependence]
+    dependences: list[Dependence]
 
 
 def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) -> Analysis:
@@ -100,7 +100,7 @@ def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) 
         place = evaluate(g)
         return place._replace(phi=place.phi[kept], G=place.G[kept])
 
-    move, found = mover(plan), []
+    move, dependences = mover(plan), []
     for g in samples(plan, 8 if kept else 3):
         if kept:
             g, left = closed(of_kept, move, g)
@@ -109,10 +109,10 @@ def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) 
         place = of_kept(g)
         rows = np.concatenate([place.G, place.mu])
         if len(rows) and np.all(np.isfinite(rows)) and np.all(np.linalg.norm(rows, axis=1) > 0):
-            found.append(dependence(rows, len(place.G)))
-        if len(found) == 3:
+            dependences.append(dependence(rows, len(place.G)))
+        if len(dependences) == 3:
             break
-    return Analysis(kept, found)
+    return Analysis(kept, dependences)
 
 
 def _varying(names: list[str], places: list[Place]) -> list[int]:
@@ -125,6 +125,6 @@ def _varying(names: list[str], places: list[Place]) -> list[int]:
     return [i for i, moves in enumerate(moving) if moves]
 
 
-def best_of(found: list[Dependence]) -> Dependence | None:
+def best_of(dependences: list[Dependence]) -> Dependence | None:
     """Dependence with the largest rank, None if there is none."""
-    return max(found, key=lambda dependence: dependence.rank.total, default=None)
+    return max(dependences, key=lambda dependence: dependence.rank.total, default=None)

@@ -42,12 +42,12 @@ def report(system: Any, at: Any, xi0: Any, check: Callable[..., Report], options
     return Report(told.system, (*told.problems, *problems), (*told.notes, *notes))
 
 
-def _redundant(found: Dependence, names: list[str]) -> list[str]:
+def _redundant(relations: Dependence, names: list[str]) -> list[str]:
     """Rows that follow from others, in words."""
     told = []
-    for i, j in enumerate(found.others):
-        weights = np.abs(found.coefficients[i])
-        used = sorted(found.kept[np.flatnonzero(weights > PLAY * weights.max(initial=0.0))])
+    for i, j in enumerate(relations.others):
+        weights = np.abs(relations.coefficients[i])
+        used = sorted(relations.kept[np.flatnonzero(weights > PLAY * weights.max(initial=0.0))])
         told.append(f"redundant: {names[j]} follows from {', '.join(names[k] for k in used)}")
     return told
 
@@ -66,7 +66,7 @@ def _beyond(tree: Any, g: Any, xi: np.ndarray | None) -> list[str]:
             told.append(f"joint {name!r} starts at {q:.6g}, above its limit {joint.upper:.6g}")
         if xi is not None and joint.speed is not None:
             factor = 1.0 if joint.mimic is None else joint.mimic.factor
-            rate = float(factor * xi[tree.slots[name]][0])
+            rate = float(factor * xi[tree.velocity_slices[name]][0])
             if abs(rate) > joint.speed + PLAY:
                 told.append(f"joint {name!r} starts at the rate {rate:.6g}, beyond its limit {joint.speed:.6g}")
     return told

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.bodies.contacts import Blade, Seated, Wheel, at_contacts, heights
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.loops import Loop, residuals, row_names
 from geonh.bodies.motion import poses, states
-from geonh.bodies.plan import Tree
 from geonh.bodies.touching import Touching
 from geonh.geometry.field import evaluated
 

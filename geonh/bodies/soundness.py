@@ -9,7 +9,7 @@ import numpy as np
 
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
-from geonh.bodies.plan import Tree
+from geonh.bodies.kinematic_tree import Tree
 from geonh.groups import Product
 
 NEAR = 1e-9
@@ -22,18 +22,20 @@ SMALL = 1e-14
 
 def samples(plan: Tree, count: int = 3) -> list[Any]:
     """Configurations drawn at random, of NumPy."""
-    draws, found = np.random.default_rng(5), []
+    draws, configurations = np.random.default_rng(5), []
     for _ in range(count):
         parts: list[np.ndarray] = []
-        for run in plan.runs:
+        for joints in plan.factor_joints:
             turn = np.linalg.qr(draws.normal(size=(3, 3)))[0]
             turn = turn * np.sign(np.linalg.det(turn))
-            if run[0].kind == "free":
+            if joints[0].kind == "free":
                 parts.append(np.block([[turn, draws.normal(size=(3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]]))
             else:
-                parts.append(turn if run[0].kind == "spherical" else draws.uniform(-1, 1, sum(j.dim for j in run)))
-        found.append(tuple(parts) if isinstance(plan.group, Product) else parts[0])
-    return found
+                parts.append(
+                    turn if joints[0].kind == "spherical" else draws.uniform(-1, 1, sum(j.dim for j in joints))
+                )
+        configurations.append(tuple(parts) if isinstance(plan.group, Product) else parts[0])
+    return configurations
 
 
 def check_inertias(plan: Tree, parameters: Any) -> None:
@@ -64,8 +66,8 @@ def refuse_weightless(plan: Tree, parameters: Any) -> None:
     """Raise ValueError for a joint that moves nothing with inertia."""
     largest = np.max([np.diag(mass_matrix(plan, g, parameters, False)) for g in samples(plan)], axis=0)
     for joint in plan.free:
-        own = largest[plan.slots[joint.name]]
-        if not own.min() > SMALL * largest.max():
+        inertias = largest[plan.velocity_slices[joint.name]]
+        if not inertias.min() > SMALL * largest.max():
             link = next(link.name for link in plan.links if link.joint.name == joint.name)
             raise ValueError(
                 f"joint {joint.name!r} has no inertia beyond it: link {link!r} and what it carries need mass, inertia "

@@ -57,19 +57,19 @@ def start(
     given = np.zeros(tree.dim, dtype=bool)
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
-        slot = tree.slots[name]
+        slot = tree.velocity_slices[name]
         rate, dim = as_float64(value, f"velocities[{name!r}]"), slot.stop - slot.start
         xi[slot] = as_float64(rate[None] if rate.ndim == 0 else rate, f"velocities[{name!r}]", (dim,))
         given[slot] = True
     if not system.is_constrained:
         return g, xi
     rows, right = map(np.asarray, computed(_rows, system, (g, np.float64(t0))))
-    found = xi.copy()
-    found[~given] = np.linalg.lstsq(rows[:, ~given], right - rows @ xi, rcond=1e-12)[0]
-    left = np.abs(rows @ found - right).max()
-    if left > 1e-9 * (1 + np.abs(found).max()):
+    solution = xi.copy()
+    solution[~given] = np.linalg.lstsq(rows[:, ~given], right - rows @ xi, rcond=1e-12)[0]
+    left = np.abs(rows @ solution - right).max()
+    if left > 1e-9 * (1 + np.abs(solution).max()):
         raise ValueError(f"velocities: with these given, something slips at {left:.3g} m/s; give fewer of them")
-    return g, found
+    return g, solution
 
 
 def _rows(system: TreeSystem, node: tuple) -> tuple[Array, Array]:
@@ -80,13 +80,13 @@ def _rows(system: TreeSystem, node: tuple) -> tuple[Array, Array]:
 def _placed(system: TreeSystem, positions: Mapping[str, Any]) -> Any:
     """Point of the group with given coordinates of joints."""
     tree, parts = system.tree, []
-    for run in tree.runs:
-        if run[0].dim == 1:
-            values = [as_float64(positions.get(j.name, 0.0), f"positions[{j.name!r}]", ()) for j in run]
+    for joints in tree.factor_joints:
+        if joints[0].dim == 1:
+            values = [as_float64(positions.get(j.name, 0.0), f"positions[{j.name!r}]", ()) for j in joints]
             parts.append(np.array(values))
         else:
             factor = system.group.factors[len(parts)]  # type: ignore[attr-defined]
-            parts.append(positions.get(run[0].name, factor.identity()))
+            parts.append(positions.get(joints[0].name, factor.identity()))
     single = isinstance(system.group.identity(), np.ndarray)
     return system.point(parts[0] if single else tuple(parts), name="positions")
 

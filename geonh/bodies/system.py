@@ -19,10 +19,10 @@ from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
 from geonh.bodies.contacts import Blade, Wheel, with_axles
+from geonh.bodies.kinematic_tree import Tree, VariedNumbers, ordered
 from geonh.bodies.links import Link, Spring
 from geonh.bodies.loops import Loop, damping_force, elastic_energy, refuse_strangers
 from geonh.bodies.loops import resolved as with_defaults
-from geonh.bodies.plan import Numbers, Tree, ordered
 from geonh.bodies.ranks import analysed, best_of
 from geonh.bodies.reports import report
 from geonh.bodies.rows import Held, Seated, Velocities
@@ -125,13 +125,13 @@ class _Forces:
 
     tree: Tree
     reduced: bool
-    own: Callable | None
-    own_takes_parameters: bool
+    user_forces: Callable | None
+    user_takes_parameters: bool
 
     def __call__(self, t: Any, x: Any, xi: Array, u: Any, parameters: Any) -> Array:
         total, used = jnp.zeros(self.tree.dim), 0
         for joint in self.tree.joints.values():
-            slot = self.tree.slots[joint.name]
+            slot = self.tree.velocity_slices[joint.name]
             if motion.has(self.tree, joint, "damping"):
                 factor = 1.0 if joint.mimic is None else joint.mimic.factor
                 loss = motion.number(self.tree, joint, "damping", parameters) * factor**2
@@ -143,8 +143,8 @@ class _Forces:
                 total, used = total.at[slot].add(torques), used + joint.dim
         if any(motion.has(self.tree, spring, "damping") for spring in self.tree.springs):
             total = total + damping_force(self.tree, x, xi, parameters, self.reduced)
-        if self.own is not None:
-            total = total + self.own(t, x, xi, u, *((parameters,) if self.own_takes_parameters else ()))
+        if self.user_forces is not None:
+            total = total + self.user_forces(t, x, xi, u, *((parameters,) if self.user_takes_parameters else ()))
         return total
 
 
@@ -231,7 +231,7 @@ def tree(
                 named = " or ".join(kind.__name__ for kind in classes)
                 raise TypeError(f"{argument} must be a list of {named}, got {shortly(entry)}")
     pull = as_constant(gravity, "gravity", (3,))
-    numbers = Numbers.of(varied, parameters or {}, [*links, *contacts, *loops, *springs])
+    numbers = VariedNumbers.of(varied, parameters or {}, [*links, *contacts, *loops, *springs])
     plan = ordered(numbers.applied(links), plain(pull), numbers.varied, numbers.functions)
     plan = replace(plan, springs=tuple(numbers.applied(springs)))
     for spring in plan.springs:
@@ -249,9 +249,9 @@ def tree(
     held: Held | None = None
     if touching or closing or courses:
         whole = Held(plan, touching, closing, courses, False)
-        kept, found = analysed(plan, whole, forms and replace(forms, reduced=False), every)
+        kept, dependences = analysed(plan, whole, forms and replace(forms, reduced=False), every)
         held = replace(whole, reduced=reduced).only(kept)
-        rank = _rank(best_of(found), forms, held) if rank is None else rank
+        rank = _rank(best_of(dependences), forms, held) if rank is None else rank
     pushed = forces is not None or any(j.motor or motion.has(plan, j, "damping") for j in plan.joints.values())
     pushed = pushed or any(motion.has(plan, spring, "damping") for spring in plan.springs)
     takes = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
@@ -311,11 +311,11 @@ def _is_reducible(
     return bool(level) and flat and (not touching or bool(np.abs(normal[:2]).max() <= 1e-14))
 
 
-def _rank(found: Dependence | None, forms: Velocities | None, held: Held | None) -> Any:
+def _rank(dependence: Dependence | None, forms: Velocities | None, held: Held | None) -> Any:
     """Numbers of independent rows, as ``System(rank=)`` takes them; None if all are, or it was not found."""
-    if found is None or not len(found.others):
+    if dependence is None or not len(dependence.others):
         return None
-    counts = [count for count, part in zip(found.rank, (held, forms), strict=True) if part is not None]
+    counts = [count for count, part in zip(dependence.rank, (held, forms), strict=True) if part is not None]
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
@@ -341,5 +341,5 @@ def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Any, Any]]:
         If ``g`` is no configuration of the system.
     """
     at = g if is_traced((g, system.parameters)) else jax.tree.map(np.asarray, system.point(g, name="g"))
-    found = motion.poses(system.tree, at, system.parameters)
-    return {link: (R, p) if at is g else (np.asarray(R), np.asarray(p)) for link, (R, p) in found.items() if link}
+    poses = motion.poses(system.tree, at, system.parameters)
+    return {link: (R, p) if at is g else (np.asarray(R), np.asarray(p)) for link, (R, p) in poses.items() if link}

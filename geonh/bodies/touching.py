@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from jax import Array
 
 from geonh.arguments.validators import as_constant, as_flag, as_text, shortly
+from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.motion import State, hat, number
-from geonh.bodies.plan import Tree
 from geonh.bodies.values import set_fields
 from geonh.rolling.rows import tangents
 from geonh.rolling.supports import Support

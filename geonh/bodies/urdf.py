@@ -47,13 +47,13 @@ def robot(top: Any, path: Path, meshes: bool) -> Robot:
     parts = [_loaded(yourdfpy, etree, element, path) for element in top.iterchildren("link", "joint")]
     left = _left_out(top)
     drawn = _Meshes(path.parent, left) if meshes else None
-    found = _links([part for part in parts if part.links], [part for part in parts if part.joints], path, drawn)
+    links = _links([part for part in parts if part.links], [part for part in parts if part.joints], path, drawn)
     if not meshes:
         left.update("mesh of a visual" for _ in top.iterfind("link/visual/geometry/mesh"))
     driven = dict.fromkeys(joint.get("name", "") for joint in top.iterfind("transmission/joint"))
-    moving = {link.joint.name for link in found if link.joint.dim and link.joint.mimic is None}
+    moving = {link.joint.name for link in links if link.joint.dim and link.joint.mimic is None}
     told = tuple(f"{count} × {what}" for what, count in sorted(left.items()))
-    return Robot(top.get("name", ""), found, told, motors=tuple(name for name in driven if name in moving))
+    return Robot(top.get("name", ""), links, told, motors=tuple(name for name in driven if name in moving))
 
 
 def _resolve_materials(top: Any) -> None:
@@ -77,23 +77,23 @@ class _Meshes:
         if key not in self._known:
             path = located(name, self.folder)
             self._known[key] = "is not there" if path is None else loaded(path, factors)
-        found = self._known[key]
-        if isinstance(found, str):
-            self.left[f"mesh {name}, which {found}"] += 1
+        mesh = self._known[key]
+        if isinstance(mesh, str):
+            self.left[f"mesh {name}, which {mesh}"] += 1
             return None
-        return found
+        return mesh
 
 
 def _loaded(yourdfpy: Any, etree: Any, element: Any, path: Any) -> Any:
     """One link or joint, as yourdfpy reads it."""
-    own = etree.tostring(element, with_tail=False)
+    text = etree.tostring(element, with_tail=False)
     try:
-        alone = io.BytesIO(b'<robot name="alone">' + own + b"</robot>")
-        found = yourdfpy.URDF.load(alone, load_meshes=False, build_scene_graph=False).robot
+        alone = io.BytesIO(b'<robot name="alone">' + text + b"</robot>")
+        robot = yourdfpy.URDF.load(alone, load_meshes=False, build_scene_graph=False).robot
     except Exception as error:
         raise ValueError(f"{_where(element, path)} cannot be read: {type(error).__name__}: {error}") from error
-    found.line = element.sourceline
-    return found
+    robot.line = element.sourceline
+    return robot
 
 
 def _where(element: Any, path: Any) -> str:

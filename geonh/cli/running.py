@@ -93,6 +93,16 @@ def shown(file: str, system: str | None, assignments: list[str] | None) -> Traje
         return Trajectory.load(path_of(file, "FILE"), system=entry.system(**known))
 
 
+def convert(file: str, output: str) -> None:
+    """Write a file of a run as CSV or MCAP."""
+    target, trajectory = path_of(output, "--out"), loaded(path_of(file, "FILE"))
+    if target.suffix.lower() not in (".csv", ".mcap"):
+        refuse(f"--out {output}: a run is written as .csv or .mcap")
+    with refusing(ValueError, OSError, ImportError):
+        trajectory.to_csv(target) if target.suffix.lower() == ".csv" else gn.export.mcap(trajectory, target)
+    tell_saved(target)
+
+
 def check_counts(n_steps: int, save_every: int) -> None:
     with refusing(ValueError):
         as_count(n_steps, "--steps")

@@ -46,12 +46,12 @@ def run(
     ] = None,
     assignments: Assignments = None,
     output: Annotated[
-        str, typer.Option("--out", metavar="DIR|FILE.nc", help="Where the NetCDF file and the figure go.")
+        str, typer.Option("--out", metavar="DIR|FILE", help="Where the data file (.nc) and the figure go.")
     ] = "out",
     checkpoint: Checkpoint = False,
     no_figure: NoFigure = False,
 ) -> None:
-    """Integrate a system; print what it kept, save a NetCDF file and a figure."""
+    """Integrate a system; print what it kept, save a data file and a figure."""
     from geonh.cli import running
     from geonh.cli.chosen import chosen
     from geonh.cli.words import destination
@@ -74,7 +74,7 @@ def resume(
     system: SystemOption = None,
     assignments: Assignments = None,
     output: Annotated[
-        str | None, typer.Option("--out", metavar="DIR|FILE.nc", help="Where to save; left out, the same file.")
+        str | None, typer.Option("--out", metavar="DIR|FILE", help="Where to save; left out, the same file.")
     ] = None,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Go on with another system, or other parameters; the file tells.")
@@ -87,7 +87,7 @@ def resume(
     from geonh.cli import running
     from geonh.cli.console import refuse, refusing
     from geonh.cli.stores import finish
-    from geonh.cli.words import destination, entry_of, method_in, parameters_of, path_of
+    from geonh.cli.words import destination, entry_of, figure_beside, method_in, parameters_of, path_of
 
     path = path_of(file, "FILE")
     if os.path.isdir(path):
@@ -109,8 +109,7 @@ def resume(
     running.check_counts(int(before.k[-1]) + steps, before.save_every)
     entry, integrator = entry_of(word), method_in(before)
     given = parameters_of(entry, assignments or [])
-    data, picture = destination(str(path.with_suffix(".nc") if output is None else output), entry.name)
-    data = path if output is None else data
+    data, picture = (path, figure_beside(path)) if output is None else destination(output, entry.name)
 
     def go_on() -> Trajectory:
         system = entry.system(**{**entry.known(a["parameters"]), **given})

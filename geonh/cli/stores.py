@@ -19,7 +19,7 @@ from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
 from geonh.ensembles.stores import StoreError, StoreWarning
 from geonh.integrators.validity import Result
-from geonh.results import netcdf
+from geonh.results import formats
 
 MOST = 10**8
 """Maximum number of values of a parameter on a grid."""
@@ -189,7 +189,7 @@ def write(file: str, output: str, member: int | None) -> None:
         if member is None:
             for shard, fault in store.faults(deep=True).items():
                 refuse(f"shard {shard} is damaged, {fault}: run the sweep again to repair it")
-            netcdf.write(gn.open_store(path), target)
+            formats.write(gn.open_store(path), target)
         else:
             size = store.about["configuration"]["members"]
             if not 0 <= member < size:

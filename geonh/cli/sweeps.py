@@ -1,12 +1,13 @@
-"""``geonh sweep``, ``geonh merge``, ``geonh export``: commands for stores."""
+"""``geonh sweep``, ``geonh merge``, ``geonh export``: commands for stores and files."""
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
-from geonh.cli.options import Dt, Steps
+from geonh.cli.options import Dt, FileOrStore, Steps
 from geonh.cli.signals import interruptible
 
 Executor = Annotated[
@@ -15,7 +16,6 @@ Executor = Annotated[
 ShardOption = Annotated[
     str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
 ]
-StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
 
 
 @interruptible
@@ -69,13 +69,20 @@ def merge_stores(
 
 @interruptible
 def export(
-    file: StorePath,
-    output: Annotated[str, typer.Option("--out", metavar="FILE.nc", help="A NetCDF file.")],
+    file: FileOrStore,
+    output: Annotated[
+        str,
+        typer.Option("--out", metavar="FILE.csv|.mcap|.nc", help="The file; .mcap is for Foxglove, .nc for stores."),
+    ],
     member: Annotated[
         int | None, typer.Option(help="One member, as a file of `geonh run`; left out, all arrays in one file.")
     ] = None,
 ) -> None:
-    """Write a store, or a member of it, as NetCDF."""
-    from geonh.cli import stores
+    """Write a run as CSV or MCAP; a store, or a member of it, as NetCDF."""
+    from geonh.cli import running, stores
+    from geonh.cli.words import path_of
 
-    stores.write(file, output, member)
+    if os.path.isdir(path_of(file, "FILE")):
+        stores.write(file, output, member)
+    else:
+        running.convert(file, output)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.arguments.paths import checked_path
+from geonh.arguments.paths import FileError, checked_path
 from geonh.arguments.validators import close
 from geonh.cli.console import refuse
 from geonh.cli.options import RETRACTIONS, RULES
@@ -21,7 +21,7 @@ from geonh.cli.robots import is_robot_file, robot_entry
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import DEFAULT, method_of, methods
 from geonh.mechanics.system import System
-from geonh.results.netcdf import SUFFIXES, check_destination
+from geonh.results.formats import DEFAULT_SUFFIX, FORMATS, NAMES, check_destination
 from geonh.results.record import unflatten
 from geonh.results.trajectory import Trajectory, describe
 from geonh.systems import Entry, catalogue
@@ -114,12 +114,12 @@ def integrator_of(name: str | Integrator | None, **options: str | None) -> Integ
         if not given:
             return None
         name = DEFAULT
-    for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
+    for key, choices in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
             if key not in methods[name].options:
                 refuse(f"--{key} is not for the method {name}")
-            if given[key] not in words:
-                refuse(f"--{key} must be one of {', '.join(words)}, got {given[key]!r}")
+            if given[key] not in choices:
+                refuse(f"--{key} must be one of {', '.join(choices)}, got {given[key]!r}")
     try:
         return method_of(name, **given)
     except ValueError as error:
@@ -127,22 +127,29 @@ def integrator_of(name: str | Integrator | None, **options: str | None) -> Integ
 
 
 def destination(text: str, name: str) -> tuple[Path, Path]:
-    """Paths of data file and figure, in an existing, writable directory."""
+    """Paths of data file and figure from ``--out``: a file, or a folder, which is made."""
     path = path_of(text, "--out")
-    is_file = path.suffix in SUFFIXES[:-1]
+    is_file = path.suffix != "" and path.suffix in FORMATS
     if not is_file and path.suffix[1:].isalpha() and not text.endswith("/") and not path.is_dir():
-        refuse(f"--out {text} is neither a NetCDF file (.nc) nor a folder; for a folder of that name write {text}/")
-    data = path if is_file else path / f"{name}.nc"
-    picture = data.with_suffix(".png")
+        refuse(f"--out {text} is neither a file of {NAMES} nor a folder; for a folder of that name write {text}/")
+    data = path if is_file else path / f"{name}{DEFAULT_SUFFIX}"
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(f"--out {text} cannot be written: {error.strerror or error}")
+    return data, figure_beside(data)
+
+
+def figure_beside(data: Path) -> Path:
+    """Path of the figure beside a data file; both can be written there."""
+    picture = data.with_suffix(".png")
+    try:
         check_destination(data)
-        if picture.is_dir():
-            refuse(f"--out {text}: {picture} is a directory")
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error)
-        refuse(f"--out {reason}" if "cannot be written" in reason else f"--out {text} cannot be written: {reason}")
-    return data, picture
+    except (OSError, FileError) as error:
+        refuse(f"--out {getattr(error, 'strerror', None) or error}")
+    if picture.is_dir():
+        refuse(f"--out {data}: {picture} is a directory")
+    return picture
 
 
 def path_of(text: str, option: str) -> Path:
@@ -159,13 +166,14 @@ def path_of(text: str, option: str) -> Path:
 
 
 def method_in(file: Trajectory) -> Integrator:
-    """Method of a file, if ``geonh run`` can construct it."""
+    """Method of a file, found among all methods and options that ``geonh run`` takes."""
     for method in methods.values():
-        choices = [("rule", RULES), ("retraction", RETRACTIONS)]
-        options = [(key, (None, *words)) for key, words in choices if key in method.options]
-        for words in itertools.product(*(values for _, values in options)):
-            given = {key: word for (key, _), word in zip(options, words, strict=True) if word is not None}
-            integrator = method.make(**given)
+        choices = {"rule": (None, *RULES), "retraction": (None, *RETRACTIONS)}
+        options = [key for key in choices if key in method.options]
+        for values in itertools.product(*(choices[key] for key in options)):
+            integrator = method.make(
+                **{k: value for k, value in zip(options, values, strict=True) if value is not None}
+            )
             if describe(integrator) == file.attributes["method"]:
                 return integrator
     refuse(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")

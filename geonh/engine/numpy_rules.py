@@ -1,4 +1,7 @@
-"""NumPy rules of primitives without inner jaxprs: functions (parameters, *arrays) -> array, in ``NUMPY_RULES``."""
+"""NumPy rules of primitives without inner jaxprs: functions (parameters, *arrays) -> array, in ``NUMPY_RULES``.
+
+Those of elementwise primitives are in ``native/elementwise.py``.
+"""
 
 from __future__ import annotations
 
@@ -18,92 +21,7 @@ from geonh.engine.moves import (
     iota,
     sides_of_convolution,
 )
-
-
-# --- elementwise ---------------------------------------------------------------------------------------------
-def _power(x: np.ndarray, n: int) -> np.ndarray:
-    """xⁿ by repeated squaring, as compilers do."""
-    if n < 0:
-        return 1 / _power(x, -n)
-    product: np.ndarray | None = None
-    while n:
-        if n & 1:
-            product = x if product is None else product * x
-        x, n = x * x if n > 1 else x, n >> 1
-    return np.ones_like(x) if product is None else product
-
-
-def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Quotient; of integers truncated, with −1 for division by zero."""
-    if x.dtype.kind in "fc":
-        return x / y
-    some = np.where(y == 0, 1, y)
-    below = x // some
-    quotient = below + ((below * some != x) & ((x < 0) != (some < 0)))
-    return np.where(y == 0, np.array(-1).astype(x.dtype), quotient).astype(x.dtype)
-
-
-def _remainder(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.fmod(x, y) if x.dtype.kind == "f" else np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y)))
-
-
-def _converted(params: dict, x: np.ndarray) -> np.ndarray:
-    """Type conversion; to integers it saturates, and nan becomes 0."""
-    dtype = np.dtype(params["new_dtype"])
-    if x.dtype.kind != "f" or dtype.kind not in "iu":
-        return x.astype(dtype)
-    info = np.iinfo(dtype)
-    inside = (x > info.min) & (x < info.max)
-    ends = np.where(np.isnan(x), 0, np.where(x > 0, info.max, info.min).astype(dtype))
-    return np.where(inside, np.where(inside, x, 0).astype(dtype), ends).astype(dtype)
-
-
-def _selected(params: dict, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-    if len(cases) == 2:
-        return np.where(which, cases[1], cases[0])
-    return np.choose(np.broadcast_to(which, cases[0].shape), cases)
-
-
-def _special(name: str) -> Callable:
-    """Rule by SciPy, which takes a tenth of a second to import."""
-
-    def rule(params: dict, x: np.ndarray) -> np.ndarray:
-        from scipy import special
-
-        return getattr(special, name)(x)
-
-    return rule
-
-
-def _sign(x: np.ndarray) -> np.ndarray:
-    return np.where(x == 0, x, np.sign(x))  # sign(−0) = −0
-
-
-def _rounded(params: dict, x: np.ndarray) -> np.ndarray:
-    """Round to the nearest integer, halves to even or away from zero."""
-    if params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
-        return np.rint(x)
-    truncated = np.trunc(x)
-    return truncated + np.where(np.abs(x - truncated) >= 0.5, np.sign(x), 0.0)
-
-
-def _plain(function: Callable) -> Callable:
-    return lambda params, *xs: function(*xs)
-
-
-_PLAIN: dict[str, Callable] = {
-    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "add_any": np.add},
-    **{"max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": _sign, "floor": np.floor, "ceil": np.ceil},
-    **{"sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan},
-    **{"sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh},
-    **{"atanh": np.arctanh, "atan2": np.arctan2, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log},
-    **{"log1p": np.log1p, "sqrt": np.sqrt, "cbrt": np.cbrt, "pow": np.power, "nextafter": np.nextafter},
-    **{"rsqrt": lambda x: 1 / np.sqrt(x), "square": np.square, "is_finite": np.isfinite, "not": np.invert},
-    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "clamp": lambda a, x, b: np.clip(x, a, b)},
-    **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater},
-    **{"ge": np.greater_equal},
-    **{"copy": np.asarray, "copy_p": np.asarray, "real": np.real, "stop_gradient": np.asarray},
-}
+from geonh.engine.native.elementwise import ELEMENTWISE
 
 
 # --- arrays --------------------------------------------------------------------------------------------------
@@ -212,15 +130,7 @@ def _gather(params: dict, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 NUMPY_RULES: dict[str, Callable] = {
-    **{name: _plain(function) for name, function in _PLAIN.items()},
-    "div": _quotient,
-    "rem": _remainder,
-    "integer_pow": lambda params, x: _power(x, params["y"]),
-    "round": _rounded,
-    **{name: _special(word) for name, word in (("erf", "erf"), ("erfc", "erfc"), ("lgamma", "gammaln"))},
-    "logistic": _special("expit"),
-    "convert_element_type": _converted,
-    "select_n": _selected,
+    **{name: row.numpy for name, row in ELEMENTWISE.items() if row.numpy is not None},
     **MOVES,
     "iota": iota,
     "dynamic_slice": lambda params, x, *starts: x[_window(x, starts, params["slice_sizes"])],

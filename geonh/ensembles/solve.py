@@ -89,7 +89,7 @@ def solve_ensemble(
     project : bool
         Project the starts onto the constraints of each member, as ``system.project`` does.
     statistics : sequence of Statistic
-        Running statistics, with bounded memory: ``ensembles.Mean``, ``Extrema``, ``Quantiles``, ``Histogram``.
+        Running statistics with bounded memory, such as ``ensembles.Mean``: subclasses of ``ensembles.Statistic``.
     most_events : int
         Maximum number of occurrences kept per event and member; all are counted.
     threads : int, optional

@@ -71,9 +71,9 @@ def solved(
     MemoryError
         If the observables kept would take most of the machine's memory, before the first step.
     """
-    one = sum(map(np.size, jax.tree.leaves(sweep.members.member(start))))
+    per_member = sum(map(np.size, jax.tree.leaves(sweep.members.member(start))))
     more = "make fewer, or a Sweep and run it on a store"
-    refuse_too_much(f"{stop - start} members' starts and parameters", {"members": (stop - start) * one}, more)
+    refuse_too_much(f"{stop - start} members' starts and parameters", {"members": (stop - start) * per_member}, more)
     batch = sweep.members.batch(start, stop)
     _refuse_times(batch, sweep.n_steps if sweep.times is None else 1, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
@@ -84,8 +84,8 @@ def solved(
     results.events = events.results if events else {}
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
-            one = jax.tree.map(lambda a: np.asarray(a)[0], first.states)
-            steps = (EqualSteps if sweep.times is None else ChosenSteps)(sweep, batch, one, threads)
+            state = jax.tree.map(lambda a: np.asarray(a)[0], first.states)
+            steps = (EqualSteps if sweep.times is None else ChosenSteps)(sweep, batch, state, threads)
             results.engine = steps.engine
             _Integration(sweep, steps, recorder, events, results).all_members(report)
     return results
@@ -106,12 +106,12 @@ class _Integration:
         done, size, total = 0, FIRST, self.results.batch.size
         while done < total:
             indices = np.arange(done, min(done + size, total))
-            begun = time.perf_counter()
+            started = time.perf_counter()
             for part in self._some_members(indices):
                 if part < 1:
                     report(done + int(part * len(indices)), total)
             done += len(indices)
-            elapsed = time.perf_counter() - begun
+            elapsed = time.perf_counter() - started
             size = FIRST * int(np.clip(size * SECONDS / max(elapsed, 1e-3), FIRST, 4 * size) // FIRST)
             report(done, total)
 
@@ -149,7 +149,7 @@ class _Recorder:
             f"{size} members with {nodes} nodes",
             {
                 "nodes": n_numbers,
-                "statistics": sum(s.room(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
+                "statistics": sum(s.size(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
@@ -179,8 +179,8 @@ class _Recorder:
         values, end = self._read(nodes, indices), node + nodes.k.shape[1]
         for one in self._sweep.observables:
             self._results.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
-        for statistic, known in zip(self._sweep.statistics, self._results.statistics, strict=True):
-            statistic.update(known, values[statistic.observable.name], self._start, int(indices[0]), node)
+        for statistic, state in zip(self._sweep.statistics, self._results.statistics, strict=True):
+            statistic.update(state, values[statistic.observable.name], self._start, int(indices[0]), node)
 
     def take_last(self, nodes: Nodes, indices: np.ndarray) -> None:
         """Evaluate the last good node of each of some members, and store the observables kept."""

@@ -7,10 +7,12 @@ counts, extrema and quantiles exactly.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate, repeat
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,9 +27,9 @@ SAMPLE = 4096
 class Statistic(ABC):
     """Base class of statistics of an observable, given by name, or of a named function of (t, g, ξ, λ).
 
-    Users pass ``Mean``, ``Extrema``, ``Quantiles`` or ``Histogram`` to ``solve_ensemble(..., statistics=[...])``. The
-    state of a statistic is a dict of arrays: with first axis [nodes] over members, or [members] over time, then the
-    shape of the observable.
+    Its subclasses are passed to ``solve_ensemble(..., statistics=[...])``; those in ``KINDS`` can be stored. The state
+    of a statistic is a dict of arrays: with first axis [nodes] over members, or [members] over time, then the shape of
+    the observable. A subclass implements ``initial``, ``update``, ``merge_members`` and ``results``.
 
     Parameters
     ----------
@@ -81,16 +83,41 @@ class Statistic(ABC):
 
     @abstractmethod
     def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """Initial state for values of ``shape``: of ``members`` members, the first with index ``start``."""
+        """Initial state.
 
-    def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
-        """Number of values in the state for all values of ``shape``."""
+        Parameters
+        ----------
+        start : int
+            Index, in the whole ensemble, of the first of the members of this state.
+        members, nodes : int
+            Numbers of members and of saved nodes.
+        shape : tuple of int
+            Shape of the observable.
+
+        Returns
+        -------
+        dict of str to ndarray, shape=[nodes or members, …]
+        """
+
+    def size(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
+        """Number of values in the state, for the memory check."""
         entries = nodes if self.over == "members" else members
         return entries * sum(a.size for a in self.initial(0, 1, 1, shape).values())
 
     @abstractmethod
     def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        """Update the state with values, shape=[members, nodes, …], that begin at a member and a node, in place."""
+        """Update the state in place with the values of some members at some nodes; each value comes once.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray, shape=[nodes or members, …]
+        values : ndarray, shape=[members, nodes, …]
+            Values of the observable; nan for members that ended before.
+        start : int
+            As in ``initial``.
+        member, node : int
+            Indices, in the state, of the first member and the first node of ``values``.
+        """
 
     def merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Merge the states of two parts of the members, the second after the first; arrays of shape=[nodes or
@@ -98,18 +125,20 @@ class Statistic(ABC):
         """
         if self.over == "time":
             return {name: np.concatenate([a[name], b[name]]) for name in a}
-        return self._merge(a, b)
+        return self.merge_members(a, b)
 
     @abstractmethod
-    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Merge the states of two parts of the members, both of shape=[nodes, …]."""
+    def merge_members(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Merge the states of two parts of the members in a statistic over the members, arrays of shape=[nodes, …]."""
 
     @abstractmethod
     def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results by name, arrays of shape=[nodes or members, …]."""
 
-    def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
-        """Slice of the state to update, and the values with the reduced axis first."""
+    def reduced_first(self, values: np.ndarray, member: int, node: int) -> tuple[slice, np.ndarray]:
+        """Slice of the state that ``values`` of ``update``, shape=[members, nodes, …], belong to, and the values with
+        the reduced axis first.
+        """
         if self.over == "members":
             return slice(node, node + values.shape[1]), values
         return slice(member, member + values.shape[0]), np.moveaxis(values, 1, 0)
@@ -120,7 +149,8 @@ class Mean(Statistic):
 
     Sums of x − c and of its square, c the first value, are accumulated in a fixed order, whatever the batches; infinite
     values are ignored, and "count" is the number of values used. Parts are
-    merged by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242).
+    merged by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242). A statistic of higher
+    moments is a subclass with the names of more sums in ``sums``, and its own ``results``.
 
     Parameters
     ----------
@@ -135,26 +165,36 @@ class Mean(Statistic):
         As in ``Statistic``.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("s", "q")
+    """Names of the sums of (x − c)ᵏ, k = 1, 2, …, in the state."""
+
     def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         full = (nodes if self.over == "members" else members, *shape)
-        return {"n": np.zeros(full, np.int64), "c": np.full(full, np.nan), "s": np.zeros(full), "q": np.zeros(full)}
+        return {
+            "n": np.zeros(full, np.int64),
+            "c": np.full(full, np.nan),
+            **{name: np.zeros(full) for name in self.sums},
+        }
 
     def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        at, values = self._place(member, node, values)
+        at, values = self.reduced_first(values, member, node)
         good = np.isfinite(values)
         first = np.take_along_axis(np.where(good, values, np.nan), np.argmax(good, axis=0)[None], axis=0)[0]
         c = state["c"][at] = np.where(np.isnan(state["c"][at]), first, state["c"][at])
         off = np.where(good, values - c, 0.0)
         state["n"][at] += good.sum(axis=0)
-        for name, terms in (("s", off), ("q", off * off)):
-            state[name][at] = np.add.accumulate(np.concatenate([state[name][at][None], terms]), axis=0)[-1]
+        for name, power in zip(self.sums, accumulate(repeat(off, len(self.sums)), np.multiply), strict=True):
+            state[name][at] = np.add.accumulate(np.concatenate([state[name][at][None], power]), axis=0)[-1]
 
-    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge_members(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         c = np.where(np.isnan(a["c"]), b["c"], a["c"])
         shift = np.where(b["n"] > 0, b["c"] - c, 0.0)
-        s = b["s"] + b["n"] * shift
-        q = b["q"] + 2 * shift * b["s"] + b["n"] * shift**2
-        return {"n": a["n"] + b["n"], "c": c, "s": a["s"] + s, "q": a["q"] + q}
+        moments = [b["n"], *(b[name] for name in self.sums)]
+        merged = {"n": a["n"] + b["n"], "c": c}
+        for k, name in enumerate(self.sums, 1):  # Σ (x − c + shift)ᵏ
+            terms = [math.comb(k, j) * shift ** (k - j) * moments[j] for j in range(k)]
+            merged[name] = a[name] + sum(reversed(terms), start=b[name])
+        return merged
 
     def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         n = np.where(state["n"] > 0, state["n"], 1)
@@ -189,11 +229,11 @@ class Extrema(Statistic):
         return {"min": np.full(full, np.nan), "max": np.full(full, np.nan)}
 
     def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        at, values = self._place(member, node, values)
+        at, values = self.reduced_first(values, member, node)
         state["min"][at] = np.fmin(state["min"][at], np.fmin.reduce(values, axis=0))
         state["max"][at] = np.fmax(state["max"][at], np.fmax.reduce(values, axis=0))
 
-    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge_members(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"min": np.fmin(a["min"], b["min"]), "max": np.fmax(a["max"], b["max"])}
 
     def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -248,7 +288,7 @@ class Quantiles(Statistic):
         numbers = np.sort(numbers[np.argsort(_hash(numbers), kind="stable")[: self.sample]])
         return {"numbers": numbers, "values": np.full((len(numbers), nodes, *shape), np.nan)}
 
-    def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
+    def size(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
         return min(self.sample, members) * (1 + nodes * int(np.prod(shape, dtype=int)))
 
     def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
@@ -256,7 +296,7 @@ class Quantiles(Statistic):
         taken = state["numbers"][low:high] - start - member
         state["values"][low:high, node : node + values.shape[1]] = values[taken]
 
-    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge_members(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         numbers, values = (np.concatenate([a[name], b[name]]) for name in ("numbers", "values"))
         taken = np.sort(np.argsort(_hash(numbers), kind="stable")[: self.sample])
         return {"numbers": numbers[taken], "values": values[taken]}
@@ -311,13 +351,13 @@ class Histogram(Statistic):
         return {"n": np.zeros((nodes if self.over == "members" else members, len(self.edges) + 1), np.int64)}
 
     def update(self, state: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        at, values = self._place(member, node, values)
+        at, values = self.reduced_first(values, member, node)
         bins = state["n"].shape[1]
         places = np.searchsorted(self.edges, values, side="right") + bins * np.arange(values.shape[1])
         counts = np.bincount(places[~np.isnan(values)], minlength=bins * values.shape[1])
         state["n"][at] += counts.reshape(-1, bins)
 
-    def _merge(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge_members(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"n": a["n"] + b["n"]}
 
     def results(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -25,7 +25,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import is_at
-from geonh.results.dense import after_span, maker_of
+from geonh.results.dense import after_span, step_method
 from geonh.results.nodes import Nodes, node_row
 from geonh.runs.loop import next_node
 
@@ -143,7 +143,7 @@ class ChosenSteps:
 def _after(shared: Shared, at: MemberNode) -> Any:
     """Row of the solution of a member after the span of a node, and the status of the step to there."""
     problem, node = Placed.of(shared, at)
-    return after_span(problem._replace(method=maker_of(problem.method)), node)
+    return after_span(problem._replace(method=step_method(problem.method)), node)
 
 
 def _only(which: np.ndarray, nodes: Nodes) -> Nodes:

@@ -55,42 +55,40 @@ def run(
     check_progress(progress, "members_done, members")
     if threads is not None:
         threads = as_count(threads, "threads")
-    first, stride = _checked_part(only)
+    first, stride = _part_of_job(only)
     with _executor(executor) as workers:
         store = ensemble_store(sweep, path, shard, note)
-        _finish(sweep, store, range(first, store.shards, stride), workers, threads, progress)
+        _compute_missing(sweep, store, range(first, store.shards, stride), workers, threads, progress)
     return open_store(path)
 
 
-def _finish(
+def _compute_missing(
     sweep: Configuration,
     store: Store,
-    mine: range,
+    shards: range,
     workers: Executor | None,
     threads: int | None,
     progress: bool | Callable[[int, int], None],
 ) -> None:
-    """Compute the missing ones among some shards."""
+    """Compute those of some shards that are missing or damaged."""
     path = store.path
-    for damaged, fault in store.faults(mine, deep=True).items():
+    for damaged, fault in store.faults(shards, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=5)
         store.mark_missing(damaged)
-    missing = [i for i in store.missing() if i in mine]
+    missing = [i for i in store.missing() if i in shards]
     size = store.about["shard"]
-    done, total = (len(mine) - len(missing)) * size, min(len(mine) * size, sweep.members.size)
+    done, total = (len(shards) - len(missing)) * size, min(len(shards) * size, sweep.members.size)
     with reporting(progress, total, "members") as report:
         try:
-            for _ in _computed(sweep, store, missing, workers, threads):
+            for _ in _each_computed(sweep, store, missing, workers, threads):
                 done = min(done + size, total)
                 report(done, total)
         except KeyboardInterrupt:
             pass
         except (BrokenExecutor, CancelledError) as error:
-            what, left = (
-                "a worker died" if isinstance(error, BrokenExecutor) else "the scheduler was lost",
-                store.missing(),
-            )
-            raise StoreError(f"{path}: {what}; {len(left)} shards are missing: run again to finish them") from error
+            cause = "a worker died" if isinstance(error, BrokenExecutor) else "the scheduler was lost"
+            left = len(store.missing())
+            raise StoreError(f"{path}: {cause}; {left} shards are missing: run again to finish them") from error
 
 
 def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
@@ -109,27 +107,27 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     records = [store.record(shard) or {} for shard in range(first, last)]
     faults = {int(i): words for record in records for i, words in record.get("faults", {}).items()}
 
-    def of(name: str) -> np.ndarray:
+    def members(name: str) -> np.ndarray:
         return store.array(name)[start:stop]
 
     group, timed = sweep.system.group, () if sweep.times is None else ("t",)
     events = {
-        e.name: Passed(group, *(of(f"{e.name}:{what}") for what in ("number", *OCCURRENCE))) for e in sweep.events
+        e.name: Passed(group, *(members(f"{e.name}:{what}") for what in ("number", *OCCURRENCE))) for e in sweep.events
     }
     results = Solved(
         batch=sweep.members.batch(start, stop),
         engine=records[0].get("engine", ""),
-        status=of("status"),
-        n_steps=of("n_steps"),
+        status=members("status"),
+        n_steps=members("n_steps"),
         faults={i - start: words for i, words in faults.items() if start <= i < stop},
-        kept={one.name: of(one.name) for one in sweep.observables},
-        last={name: of(f"{name}:last") for name in (*(o.name for o in sweep.observables), *timed)},
+        kept={one.name: members(one.name) for one in sweep.observables},
+        last={name: members(f"{name}:last") for name in (*(o.name for o in sweep.observables), *timed)},
         events=events,
     )
     return replace(Ensemble.of(sweep, results), statistics=statistics_of(store))
 
 
-def _computed(
+def _each_computed(
     sweep: Configuration, store: Store, missing: list[int], workers: Executor | None, threads: int | None
 ) -> Iterable[int]:
     """Compute shards; yields the index of each when it is finished."""
@@ -207,7 +205,7 @@ def _executor(executor: Any) -> Any:
         )
 
 
-def _checked_part(only: tuple[int, int] | None) -> tuple[int, int]:
+def _part_of_job(only: tuple[int, int] | None) -> tuple[int, int]:
     """First shard of a job, and the stride to its next one."""
     if only is None:
         return 0, 1

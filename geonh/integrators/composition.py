@@ -13,7 +13,7 @@ to node, so beyond order 2 composing them has no guarantee; methods whose node i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh._former_paths import former_names
 from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.adjoint import refuse_memory
@@ -319,3 +320,7 @@ def _order(method: Integrator, fractions: tuple[float, ...]) -> int:
         return p
     palindromic = np.allclose(fractions, fractions[::-1], rtol=1e-14)
     return p + 2 if palindromic and method.guarantees.symmetric and p % 2 == 0 else p + 1
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jax import Array
 
+from geonh._former_paths import former_names
 from geonh.arguments.signatures import argument_type
 from geonh.groups.base import ArrayLike, Point
 
@@ -135,3 +136,7 @@ class Outcome(NamedTuple):
     turn: ArrayLike = 0.0
     status: ArrayLike = 0
     xi: Any = None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -10,22 +10,24 @@ SMOOTH: tuple[Weights, ...] = (
     (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0),
     (-1.0, 8.0, -28.0, 56.0, -70.0, 56.0, -28.0, 8.0),
 )
-"""Weights of the last solutions, oldest first, in two predictors: exact for a quintic in k, or a septic."""
+"""Predictors of methods whose solutions are smooth in k: each the weights of the last solutions, oldest first, exact
+for polynomials of a degree. The first makes the guess; each later one, which amplifies rounding more, replaces it where
+the two differ by more than ``NOISE``. Methods whose solutions alternate (GNI, RATTLE, SHAKE) have their own, in
+``predictors``."""
 NOISE = 1e-13
-"""Difference of the septic predictor from the quintic, relative to the solution, below which it is dropped: a hundred
-times the rounding of the solutions or more, and small enough for one correction."""
+"""Difference of two predictors, relative to the solution, below which the earlier one is kept: a hundred times the
+rounding of the solutions or more, and small enough for one correction."""
 
 
 def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
-    """Initial history for ``continued``, shape=[last of the weights, r]: the solution z, shape=[r], repeated."""
-    return jnp.stack([z] * len(predictors[-1]))
+    """Initial history for ``continued``, shape=[most weights, r]: the solution z, shape=[r], repeated."""
+    return jnp.stack([z] * max(map(len, predictors)))
 
 
 def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
-    """Extrapolation of the next solution, shape=[r], from the last ones, shape=[number of the last weights, r].
+    """Extrapolation of the next solution, shape=[r], from the last ones, shape=[most weights, r], by the predictors.
 
-    Later weights are used for the remainder of earlier ones, where that exceeds rounding, which they amplify. If the
-    prediction is far from the last solution, that is used instead.
+    If the prediction is far from the last solution, that is used instead.
     """
     last = past[-1]
     guesses = [sum((w * z for w, z in zip(v, past[-len(v) :], strict=True)), jnp.zeros(())) for v in predictors]

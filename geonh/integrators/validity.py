@@ -7,7 +7,7 @@ constraints) and returns the next ``State``, for the loop of ``solve``, for ``in
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.constrained import has_small_null_space, oriented_null_space
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
 from geonh.engine import is_forward_only
@@ -34,132 +35,100 @@ ASYMMETRY = 1e-10
 
 
 class Result(IntEnum):
-    """Status of a run at its end, or the reason why it stopped; ``message`` describes it.
+    """Status of a run at its end, or the reason why it stopped: number, message, and whether the run failed.
+
+    Files and stores hold the numbers: a new one is the next.
 
     Attributes
     ----------
-    SUCCESS : 0
-        The run reached its end.
-    NEWTON : 1
-        Newton's method did not converge.
-    NOT_FINITE : 2
-        A value of the state, or the potential there, is not finite.
-    RANK : 3
-        The constraints became dependent.
-    CHART : 4
-        The body turns by half a turn or more in one step.
-    INTERRUPTED : 5
-        Ctrl-C.
-    METRIC : 6
-        The metric is not symmetric and positive definite, or no velocity has the momentum.
-    ACROSS : 7
-        The step is too long for the forces across the constraints.
-    EVENT : 8
-        An event stopped the run.
-    START : 9
-        The run did not start: its initial state is invalid, or dt past the method's limits. Members of ensembles, and
-        runs in a JAX transformation.
-    LEAP : 10
-        The contact of a rolling body leaps to another place within one step.
-    STEP : 11
-        The steps of variable length vanish.
-    END : 12
-        The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
-    PAINLEVE : 13
-        Forces that depend on the multipliers leave no motion, or two.
-    GAINS : 14
-        The step is too long for the gains of a feedback integrator.
-    UNFINISHED : 15
-        ``n_steps`` of variable length did not lead to ``t_end``: of ``integrate`` only.
-    SWITCHES : 16
-        Modes switch without end within one step.
-    SLIP : 17
-        The direction of a slip turns too far within one step.
+    message : str
+        Description of the result, with a remedy.
+    failed : bool
+        True if the run stopped because of an error, not at its end, at an event or by Ctrl-C.
     """
 
-    SUCCESS = 0
-    NEWTON = 1
-    NOT_FINITE = 2
-    RANK = 3
-    CHART = 4
-    INTERRUPTED = 5
-    METRIC = 6
-    ACROSS = 7
-    EVENT = 8
-    START = 9
-    LEAP = 10
-    STEP = 11
-    END = 12
-    PAINLEVE = 13
-    GAINS = 14
-    UNFINISHED = 15
-    SWITCHES = 16
-    SLIP = 17
+    message: str
+    failed: bool
 
-    @property
-    def failed(self) -> bool:
-        """True if the run stopped because of an error, not at its end, at an event or by Ctrl-C."""
-        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT, Result.END)
+    def __new__(cls, number: int, message: str, failed: bool = True) -> Self:
+        result = int.__new__(cls, number)
+        result._value_, result.message, result.failed = number, message, failed
+        return result
 
-    @property
-    def message(self) -> str:
-        """Description of the result, with a remedy."""
-        return {
-            Result.SUCCESS: "reached the end",
-            Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
-            Result.NOT_FINITE: "a value of the state, the potential there, or its momentum's velocity, is not finite",
-            Result.RANK: (
-                "the constraints became dependent (their rank drops here), so the constraint force is not determined; "
-                "or redundant ones became independent or contrary (it rises); "
-                "or they turned by a right angle or more in one step, as where a step is not stable: lower dt"
-            ),
-            Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
-            Result.INTERRUPTED: "interrupted",
-            Result.METRIC: (
-                "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ), or no "
-                "velocity has the momentum"
-            ),
-            Result.ACROSS: (
-                "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
-                "or take Gauss(2)"
-            ),
-            Result.EVENT: "stopped at an event",
-            Result.START: (
-                "did not start: g0 or xi0 is off the group or the constraints, or dt past the method's limits; "
-                "geonh.solve says which"
-            ),
-            Result.LEAP: (
-                "the contact leaps within one step over a part of the surface that is more curved than the body, which "
-                "rests on two points there and meets the surface anew; a smaller or rounder body would not"
-            ),
-            Result.STEP: (
-                "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
-                "or metric are not finite, a monitor is not positive, or the tolerance is below rounding of numbers of "
-                "this size (Adaptive has sizes=), or too large for reversible steps"
-            ),
-            Result.END: "the next step would pass the end of the run",
-            Result.PAINLEVE: (
-                "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
-                "for these are singular, or past a singularity"
-            ),
-            Result.GAINS: (
-                "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
-                "with the derivatives of energy and constraint; lower dt, or the gains"
-            ),
-            Result.UNFINISHED: "n_steps were too few to reach t_end; pass more, or a larger tolerance",
-            Result.SLIP: (
-                "the direction of the slip turns by more than a third of a right angle within one step, as where the "
-                "slip nearly vanishes; lower dt, or take Modes, which part such a step"
-            ),
-            Result.SWITCHES: (
-                "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
-                "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this"
-            ),
-        }[self]
+    def __str__(self) -> str:
+        return self.name
+
+    SUCCESS = 0, "reached the end", False
+    NEWTON = 1, "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed"
+    NOT_FINITE = 2, "a value of the state, the potential there, or its momentum's velocity, is not finite"
+    RANK = (
+        3,
+        "the constraints became dependent (their rank drops here), so the constraint force is not determined; "
+        "or redundant ones became independent or contrary (it rises); "
+        "or they turned by a right angle or more in one step, as where a step is not stable: lower dt",
+    )
+    CHART = 4, "the body turns by half a turn or more in one step, past the retraction's chart; lower dt"
+    INTERRUPTED = 5, "interrupted", False
+    METRIC = (
+        6,
+        "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ), or no "
+        "velocity has the momentum",
+    )
+    ACROSS = (
+        7,
+        "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
+        "or take Gauss(2)",
+    )
+    EVENT = 8, "stopped at an event", False
+    START = (  # of members of ensembles, and of runs in a JAX transformation
+        9,
+        "did not start: g0 or xi0 is off the group or the constraints, or dt past the method's limits; "
+        "geonh.solve says which",
+    )
+    LEAP = (
+        10,
+        "the contact leaps within one step over a part of the surface that is more curved than the body, which "
+        "rests on two points there and meets the surface anew; a smaller or rounder body would not",
+    )
+    STEP = (
+        11,
+        "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
+        "or metric are not finite, a monitor is not positive, or the tolerance is below rounding of numbers of "
+        "this size (Adaptive has sizes=), or too large for reversible steps",
+    )
+    END = (
+        12,
+        "the next step would pass the end of the run",
+        False,
+    )  # of a loop of variable steps: a run ends with SUCCESS
+    PAINLEVE = (
+        13,
+        "no motion exists, or two do (Painlevé): with the forces that depend on the multipliers the equations "
+        "for these are singular, or past a singularity",
+    )
+    GAINS = (
+        14,
+        "the attraction of the feedback is too fast here for dt, and the steps are not stable: the rates grow "
+        "with the derivatives of energy and constraint; lower dt, or the gains",
+    )
+    UNFINISHED = 15, "n_steps were too few to reach t_end; pass more, or a larger tolerance"  # of integrate only
+    SWITCHES = (
+        16,
+        "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
+        "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this",
+    )
+    SLIP = (
+        17,
+        "the direction of the slip turns by more than a third of a right angle within one step, as where the "
+        "slip nearly vanishes; lower dt, or take Modes, which part such a step",
+    )
 
 
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
-    """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
+    """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status.
+
+    It is computed at each node of every run: a test should cost little beside a step.
+    """
     x = system.at(outcome.g, t)
     unit = _unit_rows(_linear_at(system, x, outcome), x)
     numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
@@ -223,8 +192,14 @@ def cosine(system: System, rows: Array, outcome: Outcome, t: ArrayLike) -> Array
 
 
 def _unit_rows(system: System, x: Any) -> Array:
-    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
-    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]; where they are many, orthonormal
+    rows of their null space, shape=[n − m, n].
+    """
+    rows = system.rows(x)
+    m, n = rows.shape
+    if has_small_null_space(m, n) and m < n:
+        return oriented_null_space(lax.stop_gradient(rows))
+    rows = apart(rows, jnp.zeros((m, 0)))[0]
     return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 

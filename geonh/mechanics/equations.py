@@ -8,11 +8,12 @@ With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import Array, lax
 
+from geonh._former_paths import former_names
 from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
@@ -21,7 +22,7 @@ from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_on
 from geonh.groups.base import Point
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.lagrangian import MANY
-from geonh.mechanics.redundancy import spread, with_known_rank
+from geonh.mechanics.redundancy import least_norm_multipliers, with_known_rank
 
 
 @validated
@@ -78,7 +79,7 @@ def _with_rows(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any)
 def _accelerations(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
     x = system.at(g, t)
     rate, lam = accelerations_at(system, t, x, xi, u)
-    return rate, spread(system, x, system.mass_matrix(x, xi), lam)
+    return rate, least_norm_multipliers(system, x, system.mass_matrix(x, xi), lam)
 
 
 @traced_once
@@ -138,3 +139,7 @@ def multipliers(system: ConstrainedSystem, t: Array, g: Point, xi: Array, u: Any
         As for ``accelerations``.
     """
     return accelerations(system, t, g, xi, u)[1]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

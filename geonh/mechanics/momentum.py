@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh._former_paths import former_names
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, in_float64
@@ -288,3 +289,7 @@ def _moving(what: tuple, g: Point, p: Array) -> Array:
 
 def _generated(group: LieGroup, g: Point, eta: Array) -> Array:
     return jnp.einsum("...ij,...j->...i", group.Ad(group.inverse(g)), eta)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -7,8 +7,8 @@ maximal independent subset. A system that knows its ``rank`` therefore computes 
 ones throughout the step (``holding``). A subset fixed for a whole run would not do: of three rows that span a plane
 the two chosen may become parallel, where the third would serve.
 
-The constraint force μᵀλ is determined, its parts λ_iμ_i are not. Of all multipliers of the force, ``spread`` returns
-those with the least sum of the squares of these parts in M⁻¹,
+The constraint force μᵀλ is determined, its parts λ_iμ_i are not. Of all multipliers of the force,
+``least_norm_multipliers`` returns those with the least sum of the squares of these parts in M⁻¹,
 
     Σ_i λ_i² (μM⁻¹μᵀ)_ii,     μᵀλ given,
 
@@ -33,19 +33,19 @@ from geonh.arguments.precision import float64
 from geonh.engine import computed
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 
-FAVOUR = 0.1
-"""A row is chosen before later ones unless the part of it that is independent is that much smaller, relative to its
-size, than the largest."""
+PIVOT_RATIO = 0.1
+"""A row is chosen before later ones if its independent part, relative to its size, is at least this fraction of the
+largest."""
 RISE = 1e-6
 """Independent part of a row outside of the choice, relative to its size, at which the rank has risen."""
 UNDETERMINED = (
     "multiplier_forces need independent ones, as the multipliers of redundant ones are not determined; leave those out"
 )
-CLEAR = 1e-12
+REMAINDER = 1e-12
 """Relative size of a dependent row's remainder that is rounding; of φ it is that of the point's distance."""
-ON_BOTH = 1e-9
+CONSISTENT = 1e-9
 """Largest residual of a consistent constraint."""
-STEPS = (1e-2, 1e-4)
+DISPLACEMENTS = (1e-2, 1e-4)
 """Lengths of the displacements along the constraints at which the rank is compared."""
 
 
@@ -61,9 +61,17 @@ class Rank(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Independent rows at a point: matrices of zeros and ones that select them among those of φ, shape=[k', k], and
-    among the forms, shape=[m', m]; and the largest part of the other rows, relative to their sizes, or of their
-    right-hand sides, that does not follow from them."""
+    """Independent rows at a point.
+
+    Attributes
+    ----------
+    positions : Array, shape=[k', k]
+        Matrix of zeros and ones that selects them among the rows of φ.
+    forms : Array, shape=[m', m]
+        The same among the forms.
+    excess : Array, shape=[]
+        Largest part of the other rows, relative to their sizes, or of their right-hand sides, that does not follow.
+    """
 
     positions: Array
     forms: Array
@@ -73,38 +81,38 @@ class Choice(NamedTuple):
 def chosen(system: Any, x: Any) -> Choice:
     """Choose independent rows at a base point, of a system with a ``rank``."""
     rank, k = system.rank, len(system.holonomic_residual(x))
-    whole = jnp.concatenate([system.annihilator(x), system.right_hand_side(x)[:, None]], axis=1)
-    rows, excess = _pivoted(lax.stop_gradient(whole), k, rank)
+    augmented = jnp.concatenate([system.annihilator(x), system.right_hand_side(x)[:, None]], axis=1)
+    rows, excess = _pivoted(lax.stop_gradient(augmented), k, rank)
     return Choice(rows[: rank.positions, :k], rows[rank.positions :, k:], excess)
 
 
-def _pivoted(whole: Array, k: int, rank: Rank) -> tuple[Array, Array]:
+def _pivoted(augmented: Array, k: int, rank: Rank) -> tuple[Array, Array]:
     """Selection of independent rows of [μ | b], and the ``excess`` of the others; first of the k rows of φ."""
-    m, n = whole.shape[0], whole.shape[1] - 1
-    sizes = jnp.sum(whole[:, :n] ** 2, axis=1)
+    m, n = augmented.shape[0], augmented.shape[1] - 1
+    sizes = jnp.sum(augmented[:, :n] ** 2, axis=1)
     inverses = jnp.where(sizes > 0, 1 / sizes, 0.0)
-    largest = jnp.max(whole[:, n] ** 2 * inverses)
+    largest = jnp.max(augmented[:, n] ** 2 * inverses)
     of_positions = np.arange(m) < k
 
     def eliminate(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         left, rows = carry
         allowed = jnp.where(i < rank.positions, of_positions, ~of_positions)
         independent = jnp.where(allowed, jnp.sum(left[:, :n] ** 2, axis=1) * inverses, -1.0)
-        pivot = jnp.arange(m) == jnp.argmax(independent >= FAVOUR**2 * jnp.max(independent))
+        pivot = jnp.arange(m) == jnp.argmax(independent >= PIVOT_RATIO**2 * jnp.max(independent))
         row = jnp.where(pivot, 1.0, 0.0) @ left
         along = left[:, :n] @ row[:n] * (1 / (row[:n] @ row[:n]))
         left = jnp.where(pivot[:, None], 0.0, left - jnp.outer(along, row))
         return left, rows.at[i].set(jnp.where(pivot, 1.0, 0.0))
 
-    left, rows = whole, jnp.zeros((rank.total, m))
+    left, rows = augmented, jnp.zeros((rank.total, m))
     if m < BY_ROWS:
         for i in range(rank.total):
             left, rows = eliminate(i, (left, rows))
     else:
         left, rows = lax.fori_loop(0, rank.total, eliminate, (left, rows))
     squares = jnp.sum(left[:, :n] ** 2, axis=1) * inverses
-    contrary = left[:, n] ** 2 * inverses / jnp.where(largest > 0, largest, 1.0)
-    return rows, jnp.sqrt(jnp.max(jnp.maximum(squares, contrary)))
+    inconsistency = left[:, n] ** 2 * inverses / jnp.where(largest > 0, largest, 1.0)
+    return rows, jnp.sqrt(jnp.max(jnp.maximum(squares, inconsistency)))
 
 
 def holding(system: Any, x: Any) -> Any:
@@ -125,7 +133,7 @@ def excess(system: Any, x: Any) -> Array:
     return jnp.zeros(()) if system.rank is None else chosen(system, x).excess
 
 
-def spread(system: Any, x: Any, M: Array, lam: Array) -> Array:
+def least_norm_multipliers(system: Any, x: Any, M: Array, lam: Array) -> Array:
     """Multipliers of all rows, shape=[m], of least norm, from those of the rows chosen, shape=[r], at a base point."""
     if system.rank is None:
         return lam
@@ -163,7 +171,7 @@ def dependence(rows: np.ndarray, k: int) -> Dependence:
             independent = np.linalg.norm(left[first:last], axis=1)
             if independent.max() <= DEPENDENT:
                 break
-            pivot = first + int(np.argmax(independent >= FAVOUR * independent.max()))
+            pivot = first + int(np.argmax(independent >= PIVOT_RATIO * independent.max()))
             unit = left[pivot] / np.linalg.norm(left[pivot])
             left = left - np.outer(left @ unit, unit)
             left[pivot] = 0.0
@@ -191,7 +199,7 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
     if system.is_nonlinear or not _may_depend(system, rows):
         return system
     place = computed(_place, system, (g, np.float64(t)))
-    if system.rank is not None and np.abs(place.phi).max(initial=0.0) > ON_BOTH:
+    if system.rank is not None and np.abs(place.phi).max(initial=0.0) > CONSISTENT:
         return system  # where φ ≠ 0 the rank may be another
     names = [f"holonomic[{i}]" for i in range(len(place.phi))]
     names += [f"forms[{i}]" for i in range(len(rows) - len(names))]
@@ -209,7 +217,7 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
     if fault:
         raise ValueError(fault)
     if system.rank is None:
-        warnings.warn(_said(system, relations, names, where), stacklevel=6)
+        warnings.warn(_warning(system, relations, names, where), stacklevel=6)
     return ranked
 
 
@@ -218,7 +226,7 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
     if system.rank is not None or not _has_many_rows(system):
         return system
     place = computed(_place, system, (g, np.float64(t)))
-    if np.abs(place.phi).max(initial=0.0) <= ON_BOTH:
+    if np.abs(place.phi).max(initial=0.0) <= CONSISTENT:
         return with_known_rank(system, t, g, place.rows)
     may_depend = _may_depend(system, place.rows)
     return with_rank(system, dependence(place.rows, len(place.phi)).rank) if may_depend else system
@@ -226,20 +234,20 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
 
 def _has_many_rows(system: Any) -> bool:
     """True if the system has two rows or more, of φ and of forms."""
-    if not system.is_constrained or system.is_nonlinear or _is_framed(system):
+    if not system.is_constrained or system.is_nonlinear or _is_of_frame(system):
         return False
     with float64():
         rows = jax.eval_shape(lambda: system.annihilator(system.at(system.group.identity(), 0.0)))
     return len(rows) > 1
 
 
-def _is_framed(system: Any) -> bool:
+def _is_of_frame(system: Any) -> bool:
     return system.distribution is not None and not system.is_nonlinear and system.distribution.forms is None
 
 
 def _may_depend(system: Any, rows: np.ndarray) -> bool:
     """True unless the rows, shape=[m, n], are independent, or no rows of forms."""
-    if _is_framed(system) or len(rows) < 2:
+    if _is_of_frame(system) or len(rows) < 2:
         return False
     if not np.all(np.isfinite(rows)) or not np.all(np.linalg.norm(rows, axis=1) > 0):
         return False
@@ -263,7 +271,7 @@ def _place(system: Any, node: tuple) -> _Place:
 def _sources(relations: Dependence, names: list[str], i: int) -> str:
     """The rows chosen that a dependent row consists of, in words."""
     weights = relations.coefficients[i]
-    used = np.flatnonzero(np.abs(weights) > ON_BOTH * np.abs(weights).max(initial=0.0))
+    used = np.flatnonzero(np.abs(weights) > CONSISTENT * np.abs(weights).max(initial=0.0))
     return ", ".join(names[j] for j in sorted(relations.kept[used]))
 
 
@@ -277,7 +285,7 @@ def _contradiction(system: Any, relations: Dependence, place: _Place, names: lis
     for i, j in enumerate(relations.others):
         weights = relations.coefficients[i]
         wanted, scale = weights @ place.right[relations.kept], np.abs(weights) @ np.abs(place.right[relations.kept])
-        if abs(place.right[j] - wanted) > ON_BOTH * (abs(place.right[j]) + scale):
+        if abs(place.right[j] - wanted) > CONSISTENT * (abs(place.right[j]) + scale):
             return (
                 f"the constraints of {system.name} contradict each other {where}: {names[j]} follows from "
                 f"{_sources(relations, names, i)}, which make its right-hand side {wanted:.12g}, and it is "
@@ -285,9 +293,9 @@ def _contradiction(system: Any, relations: Dependence, place: _Place, names: lis
             )
     phi = np.abs(place.phi)
     kept = relations.kept[: relations.rank.positions]
-    if phi[kept].max(initial=0.0) <= ON_BOTH:
+    if phi[kept].max(initial=0.0) <= CONSISTENT:
         for i, j in enumerate(relations.others):
-            if j < len(phi) and phi[j] > ON_BOTH:
+            if j < len(phi) and phi[j] > CONSISTENT:
                 return (
                     f"the constraints of {system.name} contradict each other {where}: {names[j]} depends on "
                     f"{_sources(relations, names, i)}, and is {place.phi[j]:.6g} where these are zero"
@@ -297,10 +305,10 @@ def _contradiction(system: Any, relations: Dependence, place: _Place, names: lis
 
 def _singularity(ranked: Any, t: Any, g: Any, relations: Dependence, place: _Place, where: str) -> str:
     """Description of rows that are dependent at a point, but not about it on the constraints; "" if there are none."""
-    on = np.abs(place.phi).max(initial=0.0) <= ON_BOTH
-    clear = DEPENDENT if len(place.phi) else CLEAR
-    if np.all(relations.remainders <= clear) and (
-        not on or all(_is_alike(ranked, t, g, relations, v) for v in _ways(ranked))
+    on = np.abs(place.phi).max(initial=0.0) <= CONSISTENT
+    rounding = DEPENDENT if len(place.phi) else REMAINDER
+    if np.all(relations.remainders <= rounding) and (
+        not on or all(_has_same_dependence(ranked, t, g, relations, v) for v in _directions(ranked))
     ):
         return ""
     return (
@@ -309,14 +317,14 @@ def _singularity(ranked: Any, t: Any, g: Any, relations: Dependence, place: _Pla
     )
 
 
-def _ways(system: Any) -> np.ndarray:
+def _directions(system: Any) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(3, system.group.dim))
 
 
-def _is_alike(ranked: Any, t: Any, g: Any, relations: Dependence, way: np.ndarray) -> bool:
+def _has_same_dependence(ranked: Any, t: Any, g: Any, relations: Dependence, direction: np.ndarray) -> bool:
     """True if the same rows depend on the others after a small displacement along the constraints."""
-    for length in STEPS:
-        there = computed(_moved, ranked, (g, np.float64(t), length * way))
+    for length in DISPLACEMENTS:
+        there = computed(_moved, ranked, (g, np.float64(t), length * direction))
         try:
             there = ranked.project_position(there, t)
         except ValueError:
@@ -328,17 +336,15 @@ def _is_alike(ranked: Any, t: Any, g: Any, relations: Dependence, way: np.ndarra
 
 
 def _moved(system: Any, node: tuple) -> Any:
-    g, t, way = node
+    g, t, direction = node
     held = holding(system, system.at(g, t))
     x = held.at(g, t)
-    along = held.projected_velocity(x, way) - held.projected_velocity(x, jnp.zeros_like(way))
+    along = held.projected_velocity(x, direction) - held.projected_velocity(x, jnp.zeros_like(direction))
     return held.group.compose(g, held.group.exp(along))
 
 
-def _said(system: Any, relations: Dependence, names: list[str], where: str) -> str:
-    follow = "; ".join(
-        f"{names[j]} follows from {_sources(relations, names, i)}" for i, j in enumerate(relations.others)
-    )
+def _warning(system: Any, relations: Dependence, names: list[str], where: str) -> str:
+    follow = "; ".join(_followers(relations, names))
     rank = relations.rank
     both = system.holonomic is not None and system.distribution is not None
     warned = f"({rank.positions}, {rank.forms})" if both else f"{rank.total}"

@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, has_tracers, is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_constant, as_float64, one_of, shortly
+from geonh.arguments.validators import as_constant, as_float64, close, one_of, shortly
 from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
@@ -225,6 +225,37 @@ class System(ConstrainedSystem):
             ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
+
+    def with_parameters(self, **changes: Any) -> System:
+        """Return the system with other values of some parameters, without a new trace or compilation of its runs.
+
+        Parameters
+        ----------
+        **changes : array_like or callable
+            New values by the names in ``parameters``, of the same shapes.
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        TypeError
+            If a value is not of numbers, where the parameter is.
+        ValueError
+            If there is no parameter of that name, or a value has another shape.
+        """
+        names = list(self.parameters)
+        for name in changes:
+            if name not in names:
+                known = f"; it has {', '.join(map(str, names))}" if names else "; it has none"
+                raise ValueError(f"{self.name} has no parameter {name!r}{close(name, names) or known}")
+        new = _float64_leaves(changes)
+        for name, value in new.items():
+            before, after = (jax.tree.map(np.shape, v) for v in (self.parameters[name], value))
+            if before != after:
+                raise ValueError(f"{name} of {self.name} must have shape {before}, got {after}")
+        return with_parameters(self, new)
 
     def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
         """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant
-from geonh.diagnostics.invariants import catalogue_entry
+from geonh.arguments.validators import as_constant, as_count
 from geonh.drawing import scene
-from geonh.plotting import figures
-from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.labels import units_of
-from geonh.plotting.trajectory import draw_ground, label_space
-from geonh.results.netcdf import replacing_atomically
+from geonh.plotting.stage import Stage
+from geonh.results.replacing import replacing_atomically
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
 
 WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
+INCHES = (12.8, 7.2)
+"""Size of frames by default: 1280 × 720 pixels at 100 dots per inch."""
 
 
 @validated
@@ -35,10 +35,14 @@ def animate(
     fps: float = 25.0,
     speed: float = 1.0,
     dpi: float = 100.0,
+    size: tuple[int, int] | None = None,
     trail: float | None = None,
     progress: bool | Callable[[int, int], None] = False,
 ) -> Path:
     """Write an animation of the bodies of a run.
+
+    The view is of the whole motion, or follows the first body where that is small beside its path, which is then
+    shown beside it.
 
     Parameters
     ----------
@@ -51,7 +55,9 @@ def animate(
     speed : float
         Seconds of the run per second of the animation.
     dpi : float
-        Resolution of the frames, which are 6.4 inches wide, in dots per inch.
+        Dots per inch: 100 for frames of 1280 × 720 pixels, 50 for half of that. Text and lines are scaled with it.
+    size : (int, int), optional
+        Width and height of the frames in pixels, made even; text and lines are as ``dpi`` says.
     trail : float, optional
         Length of the paths drawn, in seconds; the whole path by default.
     progress : bool or callable
@@ -80,6 +86,11 @@ def animate(
         raise ValueError(f"fps must be at least 0.01, got {fps:g}")
     if not 10 <= dpi <= 1000:
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
+    if size is not None:
+        if not isinstance(size, tuple | list) or len(size) != 2:
+            raise ValueError(f"size must be (width, height) in pixels, got {size!r}")
+        if not all(16 <= as_count(side, "size") <= LONGEST_SIDE for side in size):
+            raise ValueError(f"size must lie between 16 and {LONGEST_SIDE} pixels, got {size!r}")
     check_progress(progress, "pictures_done, all")
     if len(trajectory) < 2:
         raise ValueError("the run has one node: there is nothing to animate")
@@ -88,7 +99,6 @@ def animate(
     kind = WRITERS[path.suffix.lower()]
     if not writers.is_available(kind):
         raise RuntimeError("MP4 needs ffmpeg, which is not installed; write a .gif, or install ffmpeg")
-    writer = writers[kind](fps=fps)
     span = abs(float(trajectory.t[-1] - trajectory.t[0]))
     if not span / speed * fps < MOST:
         much, second = f"{span / speed * fps:.2g} pictures of {span:g}", units_of(trajectory).time
@@ -98,16 +108,21 @@ def animate(
     nodes = nodes.clip(0, len(trajectory) - 1)
     between = np.linspace(0, len(trajectory) - 1, min(len(trajectory), ON_PATHS)).round().astype(int)
     moments = np.union1d(nodes, between)  # paths have vertices between the frames too
-    stage = _Stage(trajectory, scene(trajectory, moments), trail)
+    even = (np.array(size if size is not None else dpi * np.array(INCHES)) / 2).round().astype(int) * 2
+    stage = Stage(trajectory, scene(trajectory, moments), trail, tuple((even + 0.01) / dpi), dpi)
+    places = np.searchsorted(moments, nodes)
+
     with (
         replacing_atomically(path) as temporary,
-        writer.saving(stage.figure, str(temporary), dpi),
         reporting(progress, len(times), "pictures", "animation") as report,
     ):
-        for i, moment in enumerate(np.searchsorted(moments, nodes)):
-            stage.show(moment)
-            writer.grab_frame()
-            report(i + 1, len(times))
+
+        def frames() -> Iterable[np.ndarray]:
+            for i, moment in enumerate(places):
+                yield stage.pixels(int(moment))
+                report(i + 1, len(times))
+
+        (_write_mp4 if kind == "ffmpeg" else _write_gif)(temporary, frames(), fps)
     return path
 
 
@@ -117,42 +132,38 @@ MOST = 100_000
 """Maximum number of frames of an animation."""
 
 
-class _Stage:
-    """Figure in which the bodies of a scene move."""
+LONGEST_SIDE = 8000
+"""Maximum width and height of frames in pixels."""
 
-    def __init__(self, trajectory: Any, scene: Any, trail: float | None):
-        self.scene, self.trail, self.flat = scene, trail, scene.is_flat
-        self.units = units_of(trajectory)
-        low, high = scene.extent
-        tall = (high[1] - low[1]) / max(high[0] - low[0], 1e-300) if self.flat else 0.8
-        self.figure = figures.empty_figure((6.4, float(np.clip(5.4 * tall + 1.2, 2.8, 6.4))))
-        self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
-        set_limits(self.axes, scene, self.flat)
-        label_space(self.axes, self.flat, self.units.length)
-        entry = catalogue_entry(trajectory)
-        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.heading, fontsize=10)
-        self.clock = self.axes.set_title(f"t = {scene.t[-1]:.2f} {self.units.time}", fontsize=9, color="0.3")
-        self.paths = [body.path[:, :2] if self.flat else body.path for body in scene.traces]
-        self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]
-        for line, body in zip(self.lines, scene.traces, strict=True):
-            line.set_color(body.colour)
-        self.drawn: list[Any] = []
-        if not self.flat:
-            fill_place(self.axes)
-        self.figure.draw_without_rendering()
-        self.figure.set_layout_engine("none")  # the layout must not change from frame to frame
 
-    def show(self, i: int) -> None:
-        """Draw the i-th frame of the scene."""
-        for artist in self.drawn:
-            artist.remove()
-        t = self.scene.t
-        self.drawn = draw_ground(self.axes, self.scene, i, self.flat)
-        self.drawn += draw_scene(self.axes, self.scene, i, self.flat)
-        first = 0 if self.trail is None else int(np.argmax(np.abs(t[i] - t) <= self.trail))
-        for line, path in zip(self.lines, self.paths, strict=True):
-            part = path[first : i + 1].T
-            line.set_data(*part[:2])
-            if not self.flat:
-                line.set_3d_properties(part[2])
-        self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}")
+def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
+    """Write frames as H.264 by ffmpeg, to which they are piped."""
+    import matplotlib as mpl
+
+    process, log = None, None
+    for frame in frames:
+        if process is None:
+            height, width = frame.shape[:2]
+            words = [mpl.rcParams["animation.ffmpeg_path"], "-y", "-loglevel", "error"]
+            words += ["-f", "rawvideo", "-pix_fmt", "rgba", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
+            words += ["-vcodec", "h264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+            log = subprocess.PIPE
+            process = subprocess.Popen([*words, str(path)], stdin=subprocess.PIPE, stderr=log)
+        assert process.stdin is not None
+        try:
+            process.stdin.write(memoryview(np.ascontiguousarray(frame)).cast("B"))
+        except BrokenPipeError:
+            break
+    assert process is not None
+    _, said = process.communicate()
+    if process.returncode:
+        raise OSError(f"ffmpeg could not write the animation: {said.decode(errors='replace').strip()[-300:]}")
+
+
+def _write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
+    """Write frames as GIF, with a palette for each."""
+    from PIL import Image
+
+    pictures = [Image.fromarray(frame[..., :3].copy()).quantize(128, Image.Quantize.FASTOCTREE) for frame in frames]
+    first, *rest = pictures
+    first.save(path, format="GIF", save_all=True, append_images=rest, duration=1000 / fps, loop=0)

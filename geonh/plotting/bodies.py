@@ -85,7 +85,7 @@ def _height(body: Moving, i: int) -> float:
     return max((float(body.points(p.vertices, i)[:, 2].max(initial=-np.inf)) for p in body.parts), default=-np.inf)
 
 
-def _shades(colour: str, dark: np.ndarray) -> np.ndarray:
+def shades(colour: str, dark: np.ndarray) -> np.ndarray:
     """Colours of faces, shape=[f, 3]."""
     from matplotlib.colors import to_rgb
 
@@ -102,7 +102,7 @@ def _from_above(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha
         corners = body.points(part.vertices, i)[part.faces]
         order = np.argsort(corners[:, :, 2].max(axis=1))
         faces = PolyCollection(corners[order][:, :, :2], lw=0.3, alpha=alpha, zorder=2)
-        faces.set_facecolor(_shades(colour, part.dark)[order])
+        faces.set_facecolor(shades(colour, part.dark)[order])
         faces.set_edgecolor("face")
         artists.append(axes.add_collection(faces, autolim=False))
     if part.lines:
@@ -121,8 +121,8 @@ def _in_space(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: 
         corners = body.points(part.vertices, i)[part.faces]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
-        shades = np.clip(_shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
-        drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=0.3 * alpha if body.is_curved else alpha)
+        tints = np.clip(shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
+        drawn = Poly3DCollection(corners, facecolors=tints, lw=0, alpha=0.3 * alpha if body.is_curved else alpha)
         artists.append(axes.add_collection3d(drawn, autolim=False))
     if part.lines and (body.is_curved or not (part.smooth and len(part.faces))):
         ink = colour if not len(part.faces) else "0.25"

@@ -69,6 +69,12 @@ def envelope(t: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return t[starts], np.maximum.reduceat(error, starts)
 
 
+def nice(most: float) -> float:
+    """Largest of 1, 2 and 5 times a power of ten that is not above a positive number."""
+    unit = 10.0 ** np.floor(np.log10(most))
+    return float(max(m * unit for m in (1, 2, 5) if m * unit <= most * (1 + 1e-9)))
+
+
 def set_ordinate(axes: Axes, values: np.ndarray) -> None:
     """Set limits of the ordinate that do not magnify rounding of a constant: at least a thousandth of its size."""
     finite = values[np.isfinite(values)]

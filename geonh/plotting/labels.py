@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from geonh._former_paths import former_names
 from geonh.results.trajectory import with_reason
 from geonh.units import known_units
 
@@ -117,3 +118,7 @@ def method_in_words(trajectory: Any) -> str:
     if stages:
         words.insert(1, f"{stages.group(1)} stages")
     return with_reason(", ".join(words), trajectory.attributes["method_reason"])
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -27,11 +27,11 @@ from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.nodes import Node, Nodes, node_row
 from geonh.results.record import Record
 
-ROUNDING = 1e-12
+TIME_TOLERANCE = 1e-12
 """Tolerance for times, relative to 1 and their size, below which two are the same."""
 
 
-class Wanted(NamedTuple):
+class Destination(NamedTuple):
     """Point of a motion: a saved node, and the numbers of whole steps and of a partial step from there.
 
     Attributes
@@ -51,12 +51,12 @@ def partial_step(problem: Problem, k: Array, g: Point, xi: Array, s: Array) -> t
     """Node k = 1 of the method restarted at (g, ξ), node k of the run, after the fraction s of a step; its clock."""
     system, method, clock = problem.system, problem.method, problem.clock
     part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
-    method = maker_of(method)
+    method = step_method(method)
     return method.next_node(system, part, method.first_node(system, part, g, xi)), part
 
 
-def maker_of(method: Integrator) -> Integrator:
-    """Method that makes the steps of a method: that with steps of variable length has another one do it."""
+def step_method(method: Integrator) -> Integrator:
+    """Method of the single steps: of a method with steps of variable length the one inside it, otherwise itself."""
     return method.method if isinstance(method, VariableSteps) else method
 
 
@@ -94,18 +94,18 @@ def as_one_axis(value: Any, name: str) -> np.ndarray:
 def refuse_outside(times: np.ndarray, name: str, begin: float, end: float) -> None:
     """Raise ValueError for times, shape=[M], that are not between ``begin`` and ``end``."""
     low, high = sorted((begin, end))
-    if np.any((times < low - ROUNDING * (1 + abs(low))) | (times > high + ROUNDING * (1 + abs(high)))):
+    if np.any((times < low - TIME_TOLERANCE * (1 + abs(low))) | (times > high + TIME_TOLERANCE * (1 + abs(high)))):
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {times.min():g} to {times.max():g}")
 
 
-def end_of(run: Record) -> float:
+def end_of(record: Record) -> float:
     """Last time of a run: of the event at which it stopped, or of its last node."""
-    if run.status is Result.EVENT and run.crossings is not None:
-        return run.crossings.t[-1]
-    return run.t[-1]
+    if record.status is Result.EVENT and record.crossings is not None:
+        return record.crossings.t[-1]
+    return record.t[-1]
 
 
-def evaluated(run: Record, times: np.ndarray) -> Nodes:
+def evaluated(record: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run at the given times, which lie in its span, shape=[M].
 
     Raises
@@ -113,44 +113,47 @@ def evaluated(run: Record, times: np.ndarray) -> Nodes:
     ValueError
         If a step from a node fails.
     """
-    if run.run.modes is not None:
-        return _in_modes(run, times)
-    if isinstance(run.method, VariableSteps):
-        return _between(run, times)
-    dt, last = run.dt, len(run) - 1
-    number = (times - run.t0) / dt  # of steps
-    number = np.where(np.abs(number - np.round(number)) <= ROUNDING * (1 + np.abs(number)), np.round(number), number)
-    at = np.clip(np.searchsorted(run.k, number, side="right") - 1, 0, last)
-    whole, part = np.divmod(number - run.k[at], 1.0)
-    nodes = jax.tree.map(lambda a: a[at], run.points)
-    rows, status = mapped(_at, run.problem, Wanted(nodes, whole.astype(np.int64), part))
+    if record.run.modes is not None:
+        return _in_modes(record, times)
+    if isinstance(record.method, VariableSteps):
+        return _by_one_step(record, times)
+    dt, last = record.dt, len(record) - 1
+    number = (times - record.t0) / dt  # of steps
+    number = np.where(
+        np.abs(number - np.round(number)) <= TIME_TOLERANCE * (1 + np.abs(number)), np.round(number), number
+    )
+    at = np.clip(np.searchsorted(record.k, number, side="right") - 1, 0, last)
+    whole, part = np.divmod(number - record.k[at], 1.0)
+    nodes = jax.tree.map(lambda a: a[at], record.points)
+    rows, status = mapped(_node_at, record.problem, Destination(nodes, whole.astype(np.int64), part))
     _refuse_failed(times, status)
-    found = Nodes.of_rows(rows, run.p_plus.shape[1])
-    return found._replace(k=run.k[at] + whole.astype(np.int64), t=times)
+    return Nodes.of_rows(rows, record.p_plus.shape[1])._replace(k=record.k[at] + whole.astype(np.int64), t=times)
 
 
-def _between(run: Record, times: np.ndarray) -> Nodes:
+def _by_one_step(record: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run with steps of variable length, by one step of the method that makes them."""
-    assert run.method is not None
-    if np.any(np.diff(run.k) > 1) or (run.run.modes is None and np.any(np.diff(run.k) != 1)):
+    assert record.method is not None
+    if np.any(np.diff(record.k) > 1) or (record.run.modes is None and np.any(np.diff(record.k) != 1)):
         raise ValueError("steps of variable length are not done again: the solution between them needs save_every=1")
-    sign = np.sign(run.dt)
-    at = np.clip(np.searchsorted(sign * run.t, sign * times, side="right") - 1, 0, len(run) - 1)
-    nodes = jax.tree.map(lambda a: a[at], run.points)._replace(span=times - run.t[at])
-    rows, status = mapped(after_span, run.problem._replace(method=maker_of(run.method)), nodes)
+    sign = np.sign(record.dt)
+    at = np.clip(np.searchsorted(sign * record.t, sign * times, side="right") - 1, 0, len(record) - 1)
+    nodes = jax.tree.map(lambda a: a[at], record.points)._replace(span=times - record.t[at])
+    rows, status = mapped(after_span, record.problem._replace(method=step_method(record.method)), nodes)
     _refuse_failed(times, status)
-    return Nodes.of_rows(rows, run.p_plus.shape[1])._replace(k=run.k[at], t=times)
+    return Nodes.of_rows(rows, record.p_plus.shape[1])._replace(k=record.k[at], t=times)
 
 
-def _in_modes(run: Record, times: np.ndarray) -> Nodes:
+def _in_modes(record: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run with modes at the given times: of each mode by its system."""
-    modes, which = run.run.modes, run.nodes.mode
+    modes, which = record.run.modes, record.nodes.mode
     assert modes is not None
-    at = np.clip(np.searchsorted(np.sign(run.dt) * run.t, np.sign(run.dt) * times, side="right") - 1, 0, len(run) - 1)
+    at = np.clip(
+        np.searchsorted(np.sign(record.dt) * record.t, np.sign(record.dt) * times, side="right") - 1, 0, len(record) - 1
+    )
     found, mode = [], which[at]
     for one in np.unique(mode):
-        part = replace(run, run=replace(run.run, system=modes.systems[one]))
-        found.append((np.flatnonzero(mode == one), _between(part, times[mode == one])))
+        part = replace(record, run=replace(record.run, system=modes.systems[one]))
+        found.append((np.flatnonzero(mode == one), _by_one_step(part, times[mode == one])))
     order = np.argsort(np.concatenate([places for places, _ in found]))
     parts = (nodes[:5] for _, nodes in found)
     k, g_vector, p_plus, p_minus, t = (np.concatenate(columns)[order] for columns in zip(*parts, strict=True))
@@ -177,10 +180,10 @@ def after_span(problem: Problem, node: Node) -> tuple[Array, Array]:
     return lax.cond(node.span != 0, further, lambda: (here, jnp.zeros((), jnp.int32)))
 
 
-def _at(problem: Problem, wanted: Wanted) -> tuple[Array, Array]:
-    """Row of the wanted node, and the status of the steps to it."""
+def _node_at(problem: Problem, destination: Destination) -> tuple[Array, Array]:
+    """Row of the node at a destination, and the status of the steps to it."""
     system, method, clock = problem.system, problem.method, problem.clock
-    k, g, p_plus, p_minus, *_ = wanted.node
+    k, g, p_plus, p_minus, *_ = destination.node
     t, p = clock.time(k), (p_plus + p_minus) / 2
     controls = clock.controls
     if controls is not None and not callable(controls):
@@ -191,14 +194,14 @@ def _at(problem: Problem, wanted: Wanted) -> tuple[Array, Array]:
     def ahead(carry: tuple) -> tuple:
         return method.next_node(system, begin, carry[0]), carry[1] - 1
 
-    state, _ = lax.while_loop(lambda carry: (carry[1] > 0) & (carry[0].status == 0), ahead, (state, wanted.whole))
+    state, _ = lax.while_loop(lambda carry: (carry[1] > 0) & (carry[0].status == 0), ahead, (state, destination.whole))
 
     def further() -> tuple[Array, Array]:
         xi = system.velocity(system.at(state.g, begin.time(state.k)), (state.p_plus + state.p_minus) / 2)
-        new, _ = partial_step(problem._replace(clock=begin), state.k, state.g, xi, wanted.part)
+        new, _ = partial_step(problem._replace(clock=begin), state.k, state.g, xi, destination.part)
         return _row(problem, new), jnp.where(state.status == 0, new.status, state.status)
 
-    return lax.cond(wanted.part > 0, further, lambda: (_row(problem, state), state.status))
+    return lax.cond(destination.part > 0, further, lambda: (_row(problem, state), state.status))
 
 
 def _row(problem: Problem, state: State) -> Array:

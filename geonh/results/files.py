@@ -24,8 +24,8 @@ from geonh.arguments.paths import FileError
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
+from geonh.results.formats import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.modes import Switches
-from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.record import FunctionValues, Record, unflatten
 from geonh.results.same_system import function_values
 

@@ -17,7 +17,7 @@ from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.mechanics.equations import multipliers
-from geonh.mechanics.redundancy import spread
+from geonh.mechanics.redundancy import least_norm_multipliers
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 
@@ -133,7 +133,7 @@ def _impulse(
     free, reaction = jump - h * system.force(clock.time(k), x, xi, clock.control(k)), system.annihilator(x).T @ lam
     if system.holonomic is not None:
         free = free + h * (reaction - system.nonholonomic_part(x, reaction))
-    impulses = spread(system, x, M, -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h)
+    impulses = least_norm_multipliers(system, x, M, -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h)
     part = h / 2 * system.annihilator(x).T @ (impulses - lam)
     square = part @ solve_spd(M, part)
     size = safe_sqrt(square) + 0.0 * square  # propagate nan

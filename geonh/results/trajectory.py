@@ -18,6 +18,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_constant
 from geonh.engine import computed, mapped
@@ -38,6 +39,7 @@ from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
 from geonh.results.record import Record, RunState
+from geonh.results.replacing import replacing_atomically
 from geonh.results.same_system import (
     differences,
     refuse_changes,
@@ -258,13 +260,38 @@ class Trajectory(Record):
         """
         return tables.frame(self)
 
-    def save(self, path: str | os.PathLike) -> Path:
-        """Write a NetCDF file with all data and the state to resume from; an existing file is replaced atomically.
+    def to_csv(self, path: str | os.PathLike) -> Path:
+        """Write the table of ``to_pandas`` as text, all digits of it; an existing file is replaced atomically.
 
         Parameters
         ----------
         path : str or path
-            A name that ends in ``.nc``; for other formats use ``to_pandas`` and ``to_xarray``.
+            Output file, for instance ``run.csv``.
+
+        Returns
+        -------
+        pathlib.Path
+
+        Raises
+        ------
+        FileError
+            If it is not a path.
+        OSError
+            If the file cannot be written; the existing file is kept.
+        """
+        path = checked_path(path)
+        with replacing_atomically(path) as temporary:
+            self.to_pandas().to_csv(temporary)
+        return path
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write a file with all data and the state to resume from; an existing file is replaced atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            A name with the suffix of a format in ``results.formats``: ``.nc``, NetCDF; for other formats use
+            ``to_pandas`` and ``to_xarray``.
 
         Returns
         -------

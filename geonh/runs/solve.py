@@ -21,10 +21,10 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
-from geonh.results.dense import ROUNDING, as_one_axis, as_times, end_of
+from geonh.results.dense import TIME_TOLERANCE, as_one_axis, as_times, end_of
 from geonh.results.events import Crossings, Event
+from geonh.results.formats import check_destination
 from geonh.results.modes import Modes
-from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
@@ -255,7 +255,7 @@ def last_of(t_eval: Any, t0: Any) -> float:
 def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
     """Solution at the times that the run reached."""
     end = end_of(run)
-    reached = t_eval[np.sign(run.dt) * (t_eval - end) <= ROUNDING * (1 + abs(end))]
+    reached = t_eval[np.sign(run.dt) * (t_eval - end) <= TIME_TOLERANCE * (1 + abs(end))]
     return run(reached) if len(reached) else run.first(1)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, as_flag, as_names, shortly
 from geonh.plotting.labels import method_in_words
-from geonh.results.netcdf import replacing_atomically
+from geonh.results.replacing import replacing_atomically
 from geonh.results.trajectory import Trajectory
 from geonh.viewer.packing import packed
 

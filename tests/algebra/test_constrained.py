@@ -48,6 +48,28 @@ def test_solutions_satisfy_their_equations(size, seed):
             np.testing.assert_allclose(rows.T @ along, moved - x, **tol)
 
 
+def null_spaces(_, rows):
+    return null_space.oriented_null_space(rows)
+
+
+@needs_compiler
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(SIZES[1:]), st.integers(0, 10**6))
+def test_null_spaces_have_the_cosine_of_the_spans_of_their_rows(size, seed):
+    rng = np.random.default_rng(seed)
+    one = rng.normal(size=size)
+    others = one + rng.choice([0.1, 1.0, 3.0], size=(6, 1, 1)) * rng.normal(size=(6, *size))
+    rows = np.concatenate([one[None], others, one[None, np.r_[1, 0, 2 : len(one)]]])  # the last is turned over
+    bases = mapped(null_spaces, (), rows)
+    lower = np.linalg.inv(np.linalg.cholesky(rows @ np.swapaxes(rows, 1, 2))) @ rows
+    expected = np.linalg.det(lower[0] @ np.swapaxes(lower, 1, 2))
+    np.testing.assert_allclose(np.linalg.det(bases[0] @ np.swapaxes(bases, 1, 2)), expected, atol=1e-12)
+    np.testing.assert_allclose(expected[[0, -1]], [1, -1], atol=1e-12)
+    with float64():
+        by_lapack = np.stack([null_spaces((), jnp.asarray(row)) for row in rows])
+    np.testing.assert_allclose(np.linalg.det(by_lapack[0] @ np.swapaxes(bases, 1, 2)), expected, atol=1e-12)
+
+
 @needs_compiler
 def test_nearly_parallel_rows_lose_digits_only_along_themselves():
     M, mu, near, force, _, x = node(9, 11, 5)
@@ -67,7 +89,8 @@ def test_each_member_gets_the_bits_of_its_own_run(size):
     def step(_, state):
         v, lam, y, z = solutions((), state)
         M, mu, near, force, right, x = state
-        ahead = (M, mu + 0.01 * jnp.sin(near), near, force + 0.1 * z, right + 0.01 * lam, x + 0.1 * (v + y))
+        x = x + 0.1 * (v + y) + 0.1 * null_spaces((), mu)[0]
+        ahead = (M, mu + 0.01 * jnp.sin(near), near, force + 0.1 * z, right + 0.01 * lam, x)
         return ahead, jnp.zeros((), jnp.int32)
 
     def row(_, state):

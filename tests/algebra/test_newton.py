@@ -119,6 +119,7 @@ def test_an_affine_equation_is_solved_once_without_a_loop():
 
 
 @pytest.mark.parametrize("n", [3, FEW + 2])
+@pytest.mark.quick("8")
 def test_derivatives_of_the_root(n):
     rng = np.random.default_rng(n)
     B, x = jnp.asarray(rng.normal(size=(n, n)) / n), jnp.asarray(rng.normal(size=n))
@@ -223,6 +224,7 @@ def test_a_new_jacobian_s_correction_is_not_undone_by_the_next():
 
 @pytest.mark.parametrize("n", [3, FEW + 2])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@pytest.mark.quick("10000.0-8")
 def test_rounding_in_the_residual_is_no_failure(scale, n):
     """Residuals that are small differences of large numbers: corrections stagnate above the tolerance, at the root."""
     residual, root = problem(n, 5)

@@ -81,6 +81,7 @@ def test_disc_finds_its_circle():
     np.testing.assert_allclose(line.sigma, result.sigma, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [15, 16])
 def test_the_upright_disc_becomes_stable_by_a_collision_at_zero(n):
     coin = gn.rolling(gn.rolling.disc(1.0, axis=(0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0, name="coin")

@@ -41,7 +41,7 @@ def reference(path, tree, seed=1):
     index = {name: i for i, name in enumerate(names)}
     q, columns, own = data.qpos, np.zeros((model.nv, tree.dim)), {}
     for joint in tree.free:
-        i, slot = index[joint.name], tree.slots[joint.name]
+        i, slot = index[joint.name], tree.velocity_slices[joint.name]
         k, d = model.jnt_qposadr[i], model.jnt_dofadr[i]
         if joint.dim == 1:
             q[k] = own[joint.name] = draws.uniform(-1, 1)
@@ -68,14 +68,15 @@ def reference(path, tree, seed=1):
     xi_dot = data.qacc.copy()
     for joint in tree.free:
         if joint.kind == "free":  # MuJoCo's is the velocity of the origin in space, p' = Rv, so p'' = R(v' + ω × v)
-            slot, d = tree.slots[joint.name], model.jnt_dofadr[index[joint.name]]
+            slot, d = tree.velocity_slices[joint.name], model.jnt_dofadr[index[joint.name]]
             omega, v = xi[slot][:3], xi[slot][3:]
             k = model.jnt_qposadr[index[joint.name]]
             R = rotation(q[k + 3 : k + 7])
             xi_dot[d : d + 3] -= R @ np.cross(omega, v)
     accelerations = np.linalg.lstsq(columns, xi_dot, rcond=None)[0]
     parts = tuple(
-        np.array([own[joint.name] for joint in run]) if run[0].dim == 1 else own[run[0].name] for run in tree.runs
+        np.array([own[joint.name] for joint in run]) if run[0].dim == 1 else own[run[0].name]
+        for run in tree.factor_joints
     )
     x = parts if isinstance(tree.group, Product) else parts[0]
     return x, xi, columns.T @ M @ columns, accelerations

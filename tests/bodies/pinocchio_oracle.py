@@ -15,7 +15,7 @@ def reference(path, tree, free, seed=1):
         index["base"] = index.pop("root_joint")
     q, own, columns = pin.neutral(model), {}, np.zeros((model.nv, tree.dim))
     for joint in tree.free:
-        i, slot = index[joint.name], tree.slots[joint.name]
+        i, slot = index[joint.name], tree.velocity_slices[joint.name]
         if joint.dim == 1:
             own[joint.name] = draws.uniform(-1, 1)
             columns[model.idx_vs[i], slot] = 1.0
@@ -32,7 +32,7 @@ def reference(path, tree, free, seed=1):
         i, value = index[joint.name], own.get(joint.name)
         if joint.mimic is not None:
             value = joint.mimic.factor * own[joint.mimic.joint] + joint.mimic.offset
-            columns[model.idx_vs[i], tree.slots[joint.name]] = joint.mimic.factor
+            columns[model.idx_vs[i], tree.velocity_slices[joint.name]] = joint.mimic.factor
         k = model.idx_qs[i]
         q[k : k + model.nqs[i]] = [value] if model.nqs[i] == 1 else [np.cos(value), np.sin(value)]
     xi = draws.normal(size=tree.dim)
@@ -40,7 +40,8 @@ def reference(path, tree, free, seed=1):
     M = np.triu(M) + np.triu(M, 1).T
     bias = pin.nonLinearEffects(model, data, q, columns @ xi)
     parts = tuple(
-        np.array([own[joint.name] for joint in run]) if run[0].dim == 1 else own[run[0].name] for run in tree.runs
+        np.array([own[joint.name] for joint in run]) if run[0].dim == 1 else own[run[0].name]
+        for run in tree.factor_joints
     )
     x = parts if isinstance(tree.group, Product) else parts[0]
     return x, xi, columns.T @ M @ columns, columns.T @ bias

@@ -11,6 +11,7 @@ from geonh.bodies import Joint, Link, Loop, Spring
 from geonh.bodies.ranks import evaluated_at
 
 
+@pytest.mark.slow
 def test_a_car_axis_with_moving_ends_is_that_of_the_test_set():
     system = car_axis()
     g0, xi0 = bodies.start(system, {"l": 0.5}, {"l": 0.0, "phi": -1.0})
@@ -116,9 +117,8 @@ def chain():
     ]
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind in ("fixed", "revolute") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick("revolute")
 def test_loops_leave_what_their_joint_allows(kind):
     """Dimensions, and motions of the joint itself: turns about its axis, displacements along it."""
     rows = {

@@ -13,7 +13,7 @@ import pytest
 
 import geonh as gn
 from geonh import bodies
-from geonh.bodies import composite, motion, plan
+from geonh.bodies import composite, kinematic_tree, motion
 from geonh.groups import Product
 
 
@@ -45,7 +45,7 @@ REFUSED = {"romeo": "no inertia beyond it", "romeo_laas_small": "indefinite iner
 
 def unchecked(links):
     """System of links that a tree refuses."""
-    tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+    tree = kinematic_tree.ordered(list(links), (0.0, 0.0, -9.81), ())
     return tree, gn.System(tree.group, lagrangian=lambda x, xi: motion.energy(tree, x, xi, {}, False))
 
 
@@ -103,6 +103,7 @@ def from_json(name):
 
 @pytest.mark.filterwarnings("ignore:the inertia of some links")
 @pytest.mark.parametrize("name", ["ur5", "panda", "hyq", "tiago"])
+@pytest.mark.quick("ur5", "hyq")
 def test_robots_are_those_of_pinocchio(name):
     links, data = from_json(name)
     system = bodies.tree(links)
@@ -115,6 +116,7 @@ def test_robots_are_those_of_pinocchio(name):
     assert off(torques, np.array(data["bias"])) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_wheels_of_a_tiago_roll_exactly():
     """10⁵ steps on two driven wheels, the arm folded: the contacts do not move, and without torques energy is kept."""
     links, _ = from_json("tiago")
@@ -153,7 +155,7 @@ def renew():
         links, free = bodies.read(files[stem]).links, name == "hyq"
         if free:
             links = [link if link.parent else replace(link, joint=bodies.Joint("free", "base")) for link in links]
-        tree = plan.ordered(list(links), (0.0, 0.0, -9.81), ())
+        tree = kinematic_tree.ordered(list(links), (0.0, 0.0, -9.81), ())
         x, xi, M, torques = reference(str(files[stem]), tree, free)
         x = x if isinstance(tree.group, Product) else (x,)
         told = [{k: v for k, v in _told(link).items() if k != "shapes"} for link in tree.links]

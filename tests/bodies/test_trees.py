@@ -61,6 +61,7 @@ def kinetic(system, g, xi):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick("spherical", "free", "screw", "prismatic")
 def test_kinetic_energy_is_that_of_the_moving_poses(kind):
     system = bodies.tree(arm(kind), gravity=(0, 0, 0))
     draws = np.random.default_rng(3)
@@ -74,6 +75,7 @@ def test_kinetic_energy_is_that_of_the_moving_poses(kind):
 
 
 @pytest.mark.parametrize("kind", ["screw", "spherical", "planar", "free"])
+@pytest.mark.quick("free", "planar")
 def test_energy_and_momentum_are_conserved(kind):
     links = arm(kind)
     system = bodies.tree(links)
@@ -149,10 +151,16 @@ def test_methods_keep_their_orders():
     assert 3.7 < np.log2(errors[0] / errors[1]) < 4.4
 
 
+VARIED = ["lower.mass", "lower.centre", "b.place", "a.damping"]
+
+
 def test_numbers_of_links_are_parameters():
-    names = ["lower.mass", "lower.centre", "b.place", "a.damping"]
-    system = double_pendulum(varied=names)
-    assert set(system.parameters) == set(names)
+    assert set(double_pendulum(varied=VARIED).parameters) == set(VARIED)
+
+
+@pytest.mark.slow
+def test_runs_are_differentiated_by_numbers_of_links():
+    system = double_pendulum(varied=VARIED)
 
     def end(mass, z):
         changed = gn.mechanics.system.with_parameters(

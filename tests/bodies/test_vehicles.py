@@ -144,6 +144,7 @@ def test_a_bicycle_with_a_rider_of_five_joints():
     assert "no problem found" in told
 
 
+@pytest.mark.slow
 def test_a_bicycle_of_four_links_is_that_of_the_catalogue():
     """Accelerations at random states; z is down in the catalogue, so half a turn about x is between the two."""
     by_hand = gn.systems.whipple_bicycle()

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -152,3 +153,19 @@ def test_run_warns_of_multipliers_that_alternate(tmp_path):
     assert "the multipliers alternate: from t = " in geonh(*words, "--steps", "2000").output
     assert "alternate" not in geonh(*words, "--steps", "200").output
     assert "alternate" not in geonh("run", "suslov", *words[4:], "--steps", "2000").output
+
+
+def test_a_file_is_written_as_csv_and_mcap(tmp_path):
+    pytest.importorskip("mcap", reason="MCAP files need the extra: pip install '.[mcap]'")
+    geonh("run", "suslov", "--steps", "5", "--no-figure", "--out", str(tmp_path))
+    for name in ("run.csv", "run.mcap"):
+        said = geonh("export", str(tmp_path / "suslov.nc"), "--out", str(tmp_path / name))
+        assert said.exit_code == 0, said.output
+    table = pandas.read_csv(tmp_path / "run.csv", index_col="time")
+    made = gn.Trajectory.load(tmp_path / "suslov.nc").to_pandas()
+    assert list(table.columns) == list(made.columns)
+    assert np.array_equal(table.to_numpy(), made.to_numpy())
+    assert (tmp_path / "run.mcap").read_bytes().startswith(b"\x89MCAP")
+    said = geonh("export", str(tmp_path / "suslov.nc"), "--out", str(tmp_path / "run.txt"))
+    assert said.exit_code == 2
+    assert "written as .csv or .mcap" in said.output

@@ -200,6 +200,7 @@ def bent(b, c):
 
 
 @pytest.mark.parametrize("noise", [1e-9, 1e-12])
+@pytest.mark.quick("1e-12")
 def test_a_fit_to_data_with_almost_no_noise_converges(noise):
     """Steps cannot become smaller than the rounding of the observations makes them."""
     at, g0, options = np.arange(0, 201, 5), [0.3, 0.7, -0.2], {"dt": 0.02, "method": "gauss6"}

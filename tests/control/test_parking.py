@@ -54,6 +54,7 @@ def parked(length, end, n_steps, **options):
     return result
 
 
+@pytest.mark.slow
 def test_a_robot_with_a_trailer_parks_from_no_guess():
     parked(0.8, ASIDE, 12)
 

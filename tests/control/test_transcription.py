@@ -139,6 +139,7 @@ def _limit(values):
     return c + (c - b) / 3, (a - b) / (b - c)
 
 
+@pytest.mark.slow
 def test_a_pendulum_in_cartesian_coordinates_is_the_one_in_an_angle():
     b, costs = 1.2, {"cartesian": [], "angle": []}
     for K in (10, 20, 40):

@@ -260,6 +260,7 @@ SURFACES = {
 
 
 @pytest.mark.parametrize("name", SURFACES)
+@pytest.mark.quick("waves")
 def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
     make, place = SURFACES[name]
     ball = rolling.rolling(rolling.ball(0.2), [0.016] * 3, 1.0, on=make(), name=name)

@@ -82,7 +82,7 @@ def killed_again_and_again(path, times, members, n_steps):
 
 
 def test_killed(tmp_path):
-    killed_again_and_again(tmp_path / "a.zarr", 1, 600, 400)
+    killed_again_and_again(tmp_path / "a.zarr", 1, 300, 400)
 
 
 @pytest.mark.slow
@@ -115,6 +115,7 @@ def spoil(path, how):
 
 
 @pytest.mark.parametrize("how", ["gone", "cut", "flipped", "record"])
+@pytest.mark.quick("gone", "flipped")
 def test_spoiled_shards(whole, tmp_path, how):
     path = shutil.copytree(whole[0], tmp_path / "a.zarr")
     spoil(path, how)

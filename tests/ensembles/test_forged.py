@@ -108,7 +108,7 @@ def judge(forger, good, cases):
 
 @pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("what", ["ensemble", "run"])
-@pytest.mark.parametrize("count", [60, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [25, pytest.param(None, marks=pytest.mark.slow)])
 def test_whatever_is_edited_a_store_is_refused_or_reads_the_same(stores, tmp_path, what, count):
     path = shutil.copytree(stores / what, tmp_path / what)
     good, forger = numbers(path), Forger(path)
@@ -191,6 +191,15 @@ def test_a_store_of_more_shards_than_can_be_is_not_made(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    near = gn.Event(lambda t, g, xi, lam: g[0] - 0.33, name="near", stop=True)
+    options = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "n_steps": 100, "save_every": 20, "events": near}
+    path = tmp_path_factory.mktemp("ended") / "a.zarr"
+    gn.stream(system(1.0), "rk4", store=path, **options)
+    return path, options
+
+
 @pytest.mark.parametrize(
     ("place", "bad"),
     [
@@ -203,11 +212,9 @@ def test_a_store_of_more_shards_than_can_be_is_not_made(tmp_path):
         (("last", "what"), ["<f8", [], "AAAAAAAA8D8="]),
     ],
 )
-def test_the_state_of_a_run_that_ended_is_refused_if_it_is_none(tmp_path, place, bad):
-    near = gn.Event(lambda t, g, xi, lam: g[0] - 0.33, name="near", stop=True)
-    options = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "n_steps": 100, "save_every": 20, "events": near}
-    path = tmp_path / "a.zarr"
-    gn.stream(system(1.0), "rk4", store=path, **options)
+def test_the_state_of_a_run_that_ended_is_refused_if_it_is_none(ended, tmp_path, place, bad):
+    kept, options = ended
+    path = shutil.copytree(kept, tmp_path / "a.zarr")
     record = unsealed((path / RECORD).read_bytes())
     put(record, place, bad)
     (path / RECORD).write_bytes(sealed(record))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import geonh as gn
 from geonh.ensembles import Extrema, Histogram, Mean, Near, Quantiles, Sweep, solving, steps
 from geonh.ensembles.draws import uniforms
-from geonh.ensembles.statistics import statistic_from_data
+from geonh.ensembles.statistics import KINDS, statistic_from_data
 from geonh.groups import SO3, Translations
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import FirstIntegral
@@ -40,6 +40,11 @@ STARTS = {
     "parameters": {"k": np.linspace(1.0, 4.0, 70)},
     "dt": 0.05,
 }
+
+
+def made(kind, edges=(0, 1, 2), **options):
+    """A statistic of a kind."""
+    return KINDS[kind]("x", *([edges] if kind == "Histogram" else []), **options)
 
 
 def small_pieces(monkeypatch):
@@ -107,8 +112,8 @@ def test_statistics_of_parts_are_those_of_the_whole(n, m, seed):
     values = rng.normal(1e6, 1.0, (n + m, 3))
     values[rng.random(values.shape) < 0.1] = np.nan
     edges = np.sort(rng.normal(1e6, 1.0, 5))
-    for made in (Mean("x"), Extrema("x"), Quantiles("x", (0.3,)), Histogram("x", edges), Quantiles("x", sample=9)):
-        statistic = statistic_from_data(made.as_data())
+    for one in (*(made(kind, edges) for kind in KINDS), Quantiles("x", (0.3,)), Quantiles("x", sample=9)):
+        statistic = statistic_from_data(one.as_data())
         whole = statistic.initial(0, n + m, 3, ())
         statistic.update(whole, values, 0, 0, 0)
         parts = []
@@ -119,7 +124,7 @@ def test_statistics_of_parts_are_those_of_the_whole(n, m, seed):
             parts.append(known)
         told, joined = statistic.results(whole), statistic.results(statistic.merge(*parts))
         for name in told:
-            tolerance = 1e-9 if isinstance(made, Mean) else 0
+            tolerance = 1e-9 if isinstance(one, Mean) else 0
             np.testing.assert_allclose(joined[name], told[name], rtol=tolerance, atol=tolerance, err_msg=name)
     exact = np.nanmean(values[:, 0] - 1e6) + 1e6 if np.isfinite(values[:, 0]).any() else np.nan
     whole = Mean("x").initial(0, n + m, 3, ())
@@ -141,11 +146,14 @@ def test_what_is_infinite_is_left_out_of_means_and_counted_at_the_ends():
             np.testing.assert_array_equal(found[name], [value])
 
 
-def test_rooms_are_those_of_what_is_known():
-    for statistic in (Mean("x"), Extrema("x", over="time"), Quantiles("x", sample=9), Histogram("x", [0, 1, 2])):
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_are_those_of_the_states(kind):
+    over = ("members",) if kind == "Quantiles" else ("members", "time")
+    more = [Quantiles("x", sample=9)] if kind == "Quantiles" else []
+    for statistic in (*(made(kind, over=one) for one in over), *more):
         for n, shape in ((5, ()), (40, () if isinstance(statistic, Histogram) else (3, 2))):
-            known = statistic.initial(7, n, 11, shape)
-            assert statistic.room(n, 11, shape) == sum(a.size for a in known.values())
+            state = statistic.initial(7, n, 11, shape)
+            assert statistic.size(n, 11, shape) == sum(a.size for a in state.values())
 
 
 def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
@@ -159,6 +167,7 @@ def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
 
 
 @pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.quick("True")
 def test_events_are_those_of_each_run(monkeypatch, stop):
     small_pieces(monkeypatch)
     events = [
@@ -344,6 +353,7 @@ def test_masked_controls_of_members_are_refused():
         gn.solve_ensemble(driven(lambda t, x, xi, u: u * xi), xi0=np.eye(3)[:2], dt=0.1, n_steps=2, controls=u)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 def test_what_xla_runs_is_read_as_what_machine_code_runs(tmp_path):
     system = gn.System(

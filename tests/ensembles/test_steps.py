@@ -25,6 +25,7 @@ def many(method=None, **options):
 
 
 @pytest.mark.parametrize("method", [None, "gauss4"])
+@pytest.mark.quick("gauss4")
 def test_each_member_has_the_bits_and_steps_of_its_own_run(method):
     ensemble = many(method)
     assert ensemble.engine == "native"

@@ -236,10 +236,10 @@ class Sum(gn.ensembles.Statistic):
         return {"sum": np.zeros((nodes if self.over == "members" else members, *shape))}
 
     def update(self, known, values, start, member, node):
-        place, values = self._place(member, node, values)
+        place, values = self.reduced_first(values, member, node)
         known["sum"][place] += np.nansum(values, axis=0)
 
-    def _merge(self, a, b):
+    def merge_members(self, a, b):
         return {"sum": a["sum"] + b["sum"]}
 
     def results(self, known):
@@ -280,6 +280,7 @@ def test_what_cannot_be_a_store_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["p", "energy", "time", "t", "status", "reason"])
+@pytest.mark.quick("t", "status")
 def test_parameters_whose_names_are_taken_are_labelled_as_such(tmp_path, name):
     stiff = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x, p: p[name] * x @ x, parameters={name: 1.0}

@@ -84,6 +84,7 @@ EVENTS = [gn.Event(through, name="through"), gn.Event(lambda t, g, xi, lam: xi[0
 
 
 @pytest.mark.parametrize("method", ["rk4", "gni"])
+@pytest.mark.quick("gni")
 def test_events_of_a_stream_are_those_of_solve(small, tmp_path, method):
     path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), method, **RUN, n_steps=500, events=EVENTS)
     assert min(map(len, whole.events.values())) > 3
@@ -182,6 +183,7 @@ def towards_an_edge():
 
 @pytest.mark.parametrize("save_every", [1, 50])
 @pytest.mark.parametrize("events", [(), gn.Event(lambda t, g, xi, lam: g[0] - 0.97, name="near", stop=True)])
+@pytest.mark.quick("events0-50", "events1-1")
 def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, events):
     """``solve`` has it as its last node, between the saved ones."""
     system, g0 = towards_an_edge(), np.array([[0.3], [-0.5], [0.9], [-9.0]])
@@ -215,6 +217,7 @@ def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, 
 
 @pytest.mark.parametrize("method", [None, "gauss4"])
 @pytest.mark.parametrize("save_every", [1, 3])
+@pytest.mark.quick("3-None")
 def test_steps_that_a_tolerance_chooses_are_streamed_and_extended(method, save_every, tmp_path, monkeypatch):
     monkeypatch.setattr(streaming, "SHARD", 8 * 11 * 9)  # nine nodes
     event = gn.Event(lambda t, g, xi, lam: xi[1] - 0.05, name="reversal")

@@ -25,6 +25,7 @@ def unit(version, folder, name="chaplygin-sleigh", **options):
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.quick("3")
 def test_a_unit_is_valid_and_has_the_bits_of_solve(version, tmp_path):
     built, system, start = unit(version, tmp_path)
     (file,) = built.files
@@ -38,6 +39,7 @@ def test_a_unit_is_valid_and_has_the_bits_of_solve(version, tmp_path):
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.quick("3")
 def test_parameters_and_the_start_are_set_by_name(version, tmp_path):
     built, _, start = unit(version, tmp_path)
     values = {"a": 0.5, "step": 0.005, "start.theta": 0.3, "start.vx": 1.0}
@@ -71,6 +73,7 @@ def test_inputs_have_units_and_are_held(tmp_path):
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.quick("3")
 def test_what_fails_is_told(version, tmp_path):
     built, _, _ = unit(version, tmp_path)
     said = []

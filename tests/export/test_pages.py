@@ -74,6 +74,7 @@ def observed(page, side=0):
 
 
 @pytest.mark.parametrize(("name", "method"), [("chaplygin-sleigh", "gni"), ("rolling-ball", "gauss4")])
+@pytest.mark.quick("chaplygin-sleigh-gni")
 def test_the_page_has_the_numbers_of_solve(opened, files, name, method):
     entry = catalogue[name]
     system = entry.system()

@@ -10,8 +10,15 @@ from geonh.testing import check_group
 
 
 @pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
+@pytest.mark.quick("SE2", "SO3", "Heisenberg", "SO2", "R2", "T3", "SE2xT2")
 def test_group(name):
     check_group((CLOSED_FORMS | COMPOSED)[name], tol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED, *MATRIX])
+def test_flattening_keeps_the_structure(name):
+    leaves, structure = jax.tree.flatten((CLOSED_FORMS | COMPOSED | MATRIX)[name])
+    assert jax.tree.structure(jax.tree.unflatten(structure, leaves)) == structure
 
 
 @pytest.mark.slow

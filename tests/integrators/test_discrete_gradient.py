@@ -57,6 +57,7 @@ def test_order_with_a_gyroscopic_part():
 
 
 @pytest.mark.parametrize("method", [DiscreteGradient(), gn.GNI(), gn.Gauss(1)], ids=lambda m: type(m).__name__)
+@pytest.mark.quick("DiscreteGradient")
 def test_a_lagrangian_and_its_metric_and_potential_are_one_system(method):
     rng = np.random.default_rng(2)
     M, c = spd(rng, 3), rng.normal(size=9)
@@ -72,6 +73,7 @@ def test_a_lagrangian_and_its_metric_and_potential_are_one_system(method):
     [RATTLE(), Feedback({"constraint": 5.0, "energy": 1.0}, "rk4")],
     ids=["rattle", "feedback"],
 )
+@pytest.mark.quick("rattle")
 def test_other_methods_for_quadratic_lagrangians_take_it_too(method):
     """RATTLE where M and the linear part are constant; each at its order, and refused where ℓ is not quadratic."""
     rng = np.random.default_rng(4)
@@ -175,6 +177,12 @@ def test_a_pendulum_of_any_amplitude(amplitude, dt):
 @pytest.mark.parametrize("method", ["discrete-gradient", "discrete-gradient4"])
 @pytest.mark.parametrize("amplitude", [1e-9, 1e-3, 0.5])
 @pytest.mark.parametrize("system", [PARTICLE, SHAPED], ids=lambda s: s.name)
+@pytest.mark.quick(
+    "particle-0.5-discrete-gradient",
+    "particle-0.001-discrete-gradient",
+    "particle-1e-09-discrete-gradient",
+    "shaped-1e-09-discrete-gradient4",
+)
 def test_constrained_systems_near_rest(system, amplitude, method):
     """The motion that a method of order 4 finds, and back by the reversed velocity."""
     g0 = amplitude * np.array([1.0, 0.7, 0.0])[: system.group.dim]
@@ -196,6 +204,7 @@ def test_a_pendulum_in_the_plane_near_rest(amplitude):
 
 @pytest.mark.parametrize("system", [PENDULUM, PARTICLE, SHAPED], ids=lambda s: s.name)
 @pytest.mark.parametrize("amplitude", [0.0, 1e-6, 1e-2])
+@pytest.mark.quick("0.0-pendulum", "1e-06-pendulum")
 def test_derivatives_near_rest(system, amplitude):
     """Of the end by the start: near rest those of the linear motion, found by differences that are exact there."""
     n = system.group.dim

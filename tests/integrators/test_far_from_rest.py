@@ -56,6 +56,7 @@ def charge():
 
 
 @pytest.mark.parametrize("gamma", [2.0, 2.0 + 1e-12, 4.0, 8.0, 16.0, 30.0, 1e3, 1e4])
+@pytest.mark.quick("2.0", "30.0", "10000.0")
 def test_momenta_that_parts_of_a_correction_meet(gamma):
     """From rest the way to γ = 2ⁿ ends exactly at a part of a correction; beyond, the gap 1 − v is far below v."""
     size = np.sqrt((gamma - 1) * (gamma + 1))
@@ -76,6 +77,7 @@ def particle_in_plane():
 @pytest.mark.parametrize(
     ("method", "error"), [("projected", 1e-6), ("gni", 1e-5), ("gauss4", 1e-6), ("lobatto4", 1e-13)]
 )
+@pytest.mark.quick("projected-1e-06", "gni-1e-05")
 def test_circles_of_a_charge_near_the_speed_of_light(method, error):
     """γ = 1000, turned by 1e-4 rad in a step: a velocity known as well as its rounding allows knows p to 1e-10."""
     gamma, n = 1e3, 5000
@@ -87,6 +89,7 @@ def test_circles_of_a_charge_near_the_speed_of_light(method, error):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("speed", [0.9, 0.99])
+@pytest.mark.quick("0.9-gni", "0.9-gauss4", "0.9-rkmk4", "0.99-gni", "0.99-gauss4", "0.99-rkmk4")
 def test_a_relativistic_particle(speed, method):
     """Against ẋ = p/√(1 + p²), ṗ = −kx."""
     v = speed * np.array([2.0, -1.0, 2.0]) / 3
@@ -109,6 +112,7 @@ def test_a_relativistic_particle(speed, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.quick("gni", "gauss4", "rkmk4")
 def test_a_body_with_a_constraint(method):
     xi0 = body().project(None, [1.0, 1.0, -0.5])
     xi0 = xi0 * np.sqrt(0.9 / (0.2 * xi0 @ np.diag([1.0, 2.0, 1.5]) @ xi0))
@@ -121,6 +125,7 @@ def test_a_body_with_a_constraint(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.quick("gni", "gauss4", "rkmk4")
 def test_it_may_be_accelerated_past_where_a_step_from_rest_leads_out(method):
     """p = mc: M(0)⁻¹p is then faster than light."""
     system = gn.System(Translations(2), lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v) + 0.5 * x[0])
@@ -131,6 +136,7 @@ def test_it_may_be_accelerated_past_where_a_step_from_rest_leads_out(method):
 
 @pytest.mark.parametrize("eps", [1e-3, 1e-6])
 @pytest.mark.parametrize("method", ["projected", "gauss4", "lobatto4", "rk4"])
+@pytest.mark.quick("gauss4-1e-06", "projected-0.001", "rk4-1e-06")
 def test_a_quartic_lagrangian(method, eps):
     """ṗ = e₁: the momenta are exact."""
     run = gn.solve(quartic(eps), method, xi0=[1.0, 0.3], dt=0.01, n_steps=50)
@@ -140,6 +146,7 @@ def test_a_quartic_lagrangian(method, eps):
 
 
 @pytest.mark.parametrize("method", ["projected", "rkmk4", "gauss4"])
+@pytest.mark.quick("projected")
 def test_derivatives_are_those_of_differences(method):
     def end(v, **options):
         run = gn.integrate(particle(), method, xi0=v, dt=0.01, n_steps=20)
@@ -154,6 +161,7 @@ def test_derivatives_are_those_of_differences(method):
 
 
 @pytest.mark.parametrize("method", ["projected", "rkmk4", "lobatto4"])
+@pytest.mark.quick("rkmk4", "projected")
 def test_members_of_an_ensemble_have_the_bits_of_their_own_runs(method):
     """Slow and fast ones beside each other in the lanes."""
     speeds = np.array([0.0, 0.1, 0.69, 0.72, 0.9, 0.99, 0.999])
@@ -167,7 +175,9 @@ def test_members_of_an_ensemble_have_the_bits_of_their_own_runs(method):
         np.testing.assert_allclose(runs.xi[i], one.xi, rtol=0, atol=1e-14)
 
 
-def test_velocities_of_momenta_wherever_a_lagrangian_is_convex():
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.quick("0", "2", "5")
+def test_velocities_of_momenta_wherever_a_lagrangian_is_convex(case):
     rng = np.random.default_rng(0)
     J = np.diag([1.0, 10.0, 0.1])
     u = rng.normal(size=(50, 3))
@@ -180,11 +190,11 @@ def test_velocities_of_momenta_wherever_a_lagrangian_is_convex():
         (lambda x, v: jnp.sum(jnp.cosh(v)), 5 * u),
         (lambda x, v: -jnp.sum(jnp.log(1 - v**2)), np.tanh(2 * u)),  # beyond its end it has slopes that are numbers
     ]
-    for lagrangian, velocities in cases:
-        system = gn.System(Translations(3), lagrangian=lagrangian)
-        with gn.float64():
-            there = jax.jit(jax.vmap(lambda v, s=system: s.velocity(jnp.zeros(3), s.momentum(jnp.zeros(3), v))))
-            np.testing.assert_allclose(there(jnp.asarray(velocities)), velocities, rtol=1e-8, atol=1e-9)
+    lagrangian, velocities = cases[case]
+    system = gn.System(Translations(3), lagrangian=lagrangian)
+    with gn.float64():
+        there = jax.jit(jax.vmap(lambda v: system.velocity(jnp.zeros(3), system.momentum(jnp.zeros(3), v))))
+        np.testing.assert_allclose(there(jnp.asarray(velocities)), velocities, rtol=1e-8, atol=1e-9)
 
 
 def test_a_node_whose_momentum_no_velocity_has_is_no_success():
@@ -214,6 +224,7 @@ WAVY = {  # ℓ, and a start at which its Hessian is positive, but not all the w
 
 
 @pytest.mark.parametrize("name", WAVY)
+@pytest.mark.quick("another branch", "no inertia at rest")
 def test_a_velocity_that_its_momentum_does_not_determine_is_refused(name):
     """Nodes are momenta; velocities are found from them beginning at rest, and another one would be in silence."""
     lagrangian, xi0 = WAVY[name]

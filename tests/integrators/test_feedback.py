@@ -44,6 +44,7 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
         np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
     system, method = (
         random_system("SO3"),
@@ -62,6 +63,7 @@ def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
 
 @pytest.mark.parametrize("gains", [7.0, {"group": 30.0, "constraint": 5.0, "energy": 3.0}, {"constraint": 5.0}])
 @pytest.mark.parametrize("group", ["SO3", "SE2xT1", "SE3"])
+@pytest.mark.quick("SO3-7.0", "SO3-gains1", "SO3-gains2")
 def test_the_fastest_rate_is_that_of_all_second_derivatives(group, gains):
     system, method = random_system(group), Feedback(gains)
     at = start(system)
@@ -73,6 +75,7 @@ def test_the_fastest_rate_is_that_of_all_second_derivatives(group, gains):
     assert method.stiffness(system, g, xi) == pytest.approx(np.linalg.eigvalsh(whole).max(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_by_a_solver_of_diffrax():
     entry = catalogue["suslov"]
     system, begin = entry.system(), entry.start(entry.system())

@@ -15,6 +15,7 @@ FOUR = ("R3", "SO3", "SE2xT1", "R2xSO3")
 
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("name", FOUR)
+@pytest.mark.quick("R3-False", "SO3-True")
 def test_second_order_on_random_systems(name, affine):
     system = random_system(name, affine=affine)
     assert abs(slope(system, gn.GNI(), **start(system, speed=1.0)) - 2) <= 0.1
@@ -43,6 +44,7 @@ def test_second_order_on_other_groups_with_both_retractions(name, retraction):
 
 
 @pytest.mark.parametrize(("rule", "order"), [("left", 1), ("right", 1), ("midpoint", 2)])
+@pytest.mark.quick("left-1", "midpoint-2")
 def test_order_of_rules_on_a_random_system(rule, order):
     system = random_system("SO3", seed=7)
     steps = np.array([40, 80, 160, 320]) * (1 if order == 2 else 8)
@@ -80,6 +82,7 @@ def test_general_lagrangian_with_a_magnetic_term_is_of_second_order():
 
 @pytest.mark.parametrize("rule", ["trapezoid", "midpoint", "left"])
 @pytest.mark.parametrize("retraction", ["cayley", "exp"])
+@pytest.mark.quick("cayley-trapezoid", "exp-left")
 def test_theorem_1_energy_at_p_minus(rule, retraction):
     """Bi-invariant ℓ, left-invariant l_d, any distribution: the energy at p⁻ is kept to rounding."""
     rng = np.random.default_rng(11)

@@ -71,6 +71,7 @@ def test_a_lagrangian_and_a_metric_are_one_system(method):
     np.testing.assert_allclose(one.energy, other.energy, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_long_train_keeps_its_constraints_and_its_energy():
     system = train(15)  # 18 velocities, 16 forms
     run = gn.solve(system, "rkmk4", **start(system), dt=0.005, n_steps=200)
@@ -80,7 +81,8 @@ def test_a_long_train_keeps_its_constraints_and_its_energy():
     np.testing.assert_allclose(run.xi[-1], fine.xi[-1], atol=1e-7)
 
 
-@pytest.mark.parametrize(("n", "kind"), [(12, "chain"), pytest.param(20, "train", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "kind"), [(6, "chain"), (12, "chain"), (20, "train")])
 def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     system = chain(n, lagrangian=lagrangian) if kind == "chain" else train(n)
     begin = {"xi0": 0.2 * np.sin(np.arange(3 * n) + 1.0)} if kind == "chain" else start(system)
@@ -108,7 +110,8 @@ def test_members_have_the_bits_of_single_runs(method):
         np.testing.assert_array_equal(runs.xi[i], run.xi)
 
 
-@pytest.mark.parametrize("method", [pytest.param("rkmk4", marks=pytest.mark.slow), "gauss4"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4"])
 def test_derivatives_of_a_run_are_those_of_differences(method):
     system = chain(6, lagrangian=lagrangian)
     xi0 = 0.5 * np.sin(np.arange(18) + 1.0)

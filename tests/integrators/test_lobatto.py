@@ -118,6 +118,7 @@ def test_one_jacobian_serves_many_steps(name):
 
 @pytest.mark.parametrize("unit", [1e9, 1e-9])
 @pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.quick("2-1000000000.0", "3-1e-09")
 def test_a_unit_of_time_changes_nothing(stages, unit):
     """Nanoseconds, or thousands of millions of seconds; with a form that turns, so that its multiplier is not zero."""
 

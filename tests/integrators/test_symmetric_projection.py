@@ -141,6 +141,7 @@ def test_energy_of_a_ball_under_any_constraint():
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 @pytest.mark.parametrize("J", [(0.4, 0.4, 0.4), (0.5, 0.6, 0.8)], ids=["homogeneous", "not homogeneous"])
+@pytest.mark.quick("homogeneous-1.0", "not homogeneous-0.0")
 def test_what_the_chaplygin_sphere_keeps(J, rate):
     """K to rounding whatever J and Ω; the moving energy (the energy, on a table at rest) to rounding if homogeneous."""
     entry = catalogue["chaplygin-sphere"]
@@ -281,6 +282,7 @@ def test_a_push_sets_going_what_stands():
 
 @pytest.mark.parametrize("form", [[1.0, 0.0], [1.0, 1.0]])
 @pytest.mark.parametrize("rate", [jnp.sin, lambda t: t, lambda t: t * t])
+@pytest.mark.quick("sin-form0", "<lambda>0-form1")
 def test_a_constraint_that_sets_out_from_rest(rate, form):
     """At first nothing moves and nothing pulls: what leaves the constraint is of the size of all there is."""
     moved = gn.AffineDistribution([form], rhs=gn.time_dependent(lambda t, x: rate(t)[None]))

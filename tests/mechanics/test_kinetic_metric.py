@@ -89,6 +89,7 @@ def test_tangent_vectors_of_matrix_groups_are_products_of_matrices():
 
 
 @systems
+@pytest.mark.quick("SE2-varying", "R2×SO3-coupled")
 def test_inner_product_is_the_kinetic_energy_matrix(name):
     system = system_of(name)
     metric = system.space.metric
@@ -138,6 +139,7 @@ def test_a_quadratic_lagrangian_has_a_metric():
 
 # --- geodesics ---------------------------------------------------------------------------------------------
 @systems
+@pytest.mark.quick("SE2-varying", "R2×SO3-coupled")
 def test_geodesics_are_free_motions(name):
     system = system_of(name)
     group, metric = system.group, system.space.metric
@@ -170,6 +172,7 @@ def test_constraints_potential_and_forces_play_no_part():
 
 
 @systems
+@pytest.mark.quick("SE2", "R2×SO3-coupled")
 def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
     system = system_of(name)
     metric = system.space.metric
@@ -253,6 +256,7 @@ def test_agrees_with_the_bi_invariant_metric_up_to_its_normalisation():
 
 # --- means -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["SE2", "SO3", "R2×SO3-coupled", "R2×SO3-varying"])
+@pytest.mark.quick("SE2", "R2×SO3-varying")
 def test_frechet_mean_satisfies_its_equation(name):
     system = system_of(name)
     space = system.space

@@ -95,6 +95,7 @@ def with_horizontal_symmetry(group, rng):
 
 
 @pytest.mark.parametrize(("group", "method"), CASES)
+@pytest.mark.quick("SO3-left-exp", "SE2-trapezoid")
 def test_gni_keeps_the_momentum_of_a_horizontal_symmetry(group, method):
     rng = np.random.default_rng(7)
     system, eta = with_horizontal_symmetry(group, rng)
@@ -110,6 +111,7 @@ def test_gni_keeps_the_momentum_of_a_horizontal_symmetry(group, method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m.rule).__name__)
+@pytest.mark.quick("Trapezoid")
 def test_gni_keeps_the_vertical_momentum_of_a_constrained_top(method):
     """Corollary 4 where ℓ has one symmetry only, on the base S²."""
     rng = np.random.default_rng(8)
@@ -142,6 +144,7 @@ def horizontal_section(system, rng):
 
 
 @pytest.mark.parametrize(("group", "method"), CASES)
+@pytest.mark.quick("SO3-left-exp", "SE2-trapezoid")
 def test_gni_satisfies_the_discrete_momentum_equation(group, method):
     """Theorem 3 with a random inertia, a random invariant distribution and a random section."""
     rng = np.random.default_rng(9)
@@ -203,6 +206,7 @@ def test_momentum_equation_refuses_what_it_does_not_hold_for():
     [(SO3(), "trapezoid"), (SO3(), "left"), (SE2(), "right"), (GROUPS[2], "midpoint")],
     ids=["SO3-trapezoid", "SO3-left", "SE2-right", "R2×SO3-midpoint"],
 )
+@pytest.mark.quick("SO3-trapezoid", "R2×SO3-midpoint")
 def test_variational_keeps_the_spatial_momentum(group, rule):
     rng = np.random.default_rng(11)
     system = gn.System(group, metric=inertia(rng, group.dim), base="point")

@@ -47,6 +47,7 @@ def random_system(rng, n_forms=2):
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.quick("0", "3")
 def test_the_nonsymmetric_saddle_system(seed):
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 8)), int(rng.integers(1, 4))
@@ -63,6 +64,7 @@ def test_the_nonsymmetric_saddle_system(seed):
 
 
 @pytest.mark.parametrize("name", TAKE)
+@pytest.mark.quick("gauss4", "rkmk4")
 def test_a_ball_rolls_at_the_time_that_is_known(name):
     end = SlipEnds(name="rolls")
     run = gn.solve(ball(), name, g0=[0, 1, 0], xi0=[V0, 0, 0], dt=0.01, n_steps=100, events=end)
@@ -75,6 +77,7 @@ def test_a_ball_rolls_at_the_time_that_is_known(name):
 
 
 @pytest.mark.parametrize("name", ["gauss4", "rkmk4", "commutator-free4", "rk4", "lobatto4"])
+@pytest.mark.quick("gauss4", "rk4")
 def test_order_with_forces_of_multipliers(name):
     system = random_system(np.random.default_rng(3))
     g0 = (np.eye(3), np.array([0.1, 0.2, 0.3]))

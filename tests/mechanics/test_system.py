@@ -161,3 +161,21 @@ def test_a_metric_that_is_not_the_hessian_is_found_by_its_entry():
         _beside(lambda x, p: jnp.eye(2), lambda x, xi, p: jnp.cosh(xi[0]) + xi[1] ** 2)
     with pytest.raises(ValueError, match=r"metric must give shape \[2, 2\]"):
         _beside(lambda x, p: jnp.eye(3))
+
+
+def test_other_values_of_parameters_give_the_run_of_a_system_built_with_them():
+    start = {"xi0": [0.8, -0.5, 0.0], "dt": 0.02, "n_steps": 50}
+    one = gn.systems.chaplygin_sleigh(a=0.2)
+    for a in (0.1, 0.3):
+        new = one.with_parameters(a=a, m=2.0)
+        built = gn.systems.chaplygin_sleigh(a=a, m=2.0)
+        assert np.array_equal(gn.solve(new, **start).g, gn.solve(built, **start).g)
+        assert new.parameters["I"] == one.parameters["I"]
+    assert float(one.parameters["a"]) == 0.2
+    ball = gn.systems.chaplygin_sphere()
+    with pytest.raises(ValueError, match=r"J of chaplygin-sphere must have shape \(3,\), got \(2,\)"):
+        ball.with_parameters(J=[1.0, 2.0])
+    with pytest.raises(ValueError, match="has no parameter 'inertia'; it has"):
+        one.with_parameters(inertia=1.0)
+    with pytest.raises(TypeError, match="a"):
+        one.with_parameters(a="long")

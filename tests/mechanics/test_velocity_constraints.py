@@ -1,5 +1,7 @@
 """Constraints nonlinear in the velocity, by Chetaev's rule: exact solutions, orders, energy, refusals."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,7 @@ ON_NODES = [name for name in TAKE if methods[name].make().guarantees.constraint 
 QUICK = ("gauss4", "rkmk4", "lobatto4")
 
 
+@functools.cache
 def isokinetic():
     """A particle of constant speed under a constant force (Gauss's thermostat)."""
     return gn.System(
@@ -27,6 +30,7 @@ def isokinetic():
     )
 
 
+@functools.cache
 def appell():
     return gn.System(
         Translations(3),
@@ -49,6 +53,7 @@ def perpendicular():
     )
 
 
+@functools.cache
 def on_a_group():
     """A random system on SO(3) × R³ with one nonlinear and one linear constraint, of the time too."""
     rng = np.random.default_rng(2)
@@ -112,7 +117,8 @@ def test_perpendicular_velocities_keep_the_energy():
     )
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in TAKE])
+@pytest.mark.parametrize("name", TAKE)
+@pytest.mark.quick("gauss4", "rkmk4")
 def test_orders_on_a_group(name):
     system, order = on_a_group(), methods[name].make().guarantees.order
     g0 = (np.eye(3), np.array([0.1, 0.2, 0.3]))

@@ -114,6 +114,35 @@ def test_animations(sleigh, tmp_path):
         plotting.plot_multipliers(gn.solve(gn.systems.heavy_top(), xi0=[0.1, 0.2, 3.0], dt=0.02, n_steps=2))
 
 
+def test_animations_are_as_large_as_asked_and_follow_small_bodies(tmp_path):
+    from PIL import Image
+
+    from geonh.drawing import scene
+    from geonh.plotting.stage import FAR, Stage, body_size, followed
+
+    entry = gn.systems.catalogue["chaplygin-sleigh"]
+    system = entry.system()
+    start = entry.start(system)
+    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=600)
+    with Image.open(run.animate(tmp_path / "a.gif", fps=2, speed=15, size=(320, 200))) as picture:
+        assert picture.size == (320, 200)
+    with Image.open(run.first(3).animate(tmp_path / "b.gif", fps=2, speed=1, dpi=20)) as picture:
+        assert picture.size == (256, 144)
+    with pytest.raises(ValueError, match="size must be"):
+        run.animate(tmp_path / "a.gif", size=(320,))
+    drawn = scene(run)
+    assert np.max(np.subtract(*drawn.extent[::-1])) > FAR * body_size(drawn)
+    assert followed(drawn) is drawn.traces[0]
+    assert followed(scene(run.first(20))) is None
+    stage = Stage(run, drawn, None, (6.4, 3.6), 100.0)
+    for i in (0, 600):  # the body is in the middle, and large
+        frame = stage.pixels(i)
+        assert frame.shape == (360, 640, 4)
+        body = np.argwhere(np.abs(frame[..., :3].astype(int) - [64, 149, 197]).max(axis=2) < 40)
+        assert len(body) > 1500
+        assert np.abs(body.mean(axis=0) - [190, 320]).max() < 60
+
+
 def test_mp4_needs_ffmpeg_and_says_so(sleigh, tmp_path, monkeypatch):
     from matplotlib.animation import writers
 

@@ -118,7 +118,7 @@ def measured(run):
 
 
 @pytest.mark.filterwarnings("ignore::geonh.trajectory.AlternationWarning")
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     st.integers(0, 2**32 - 1),
     st.floats(-2.5, -0.5),

@@ -623,7 +623,7 @@ CALLS = {
     "rolling.overlap": {"system": BALL, "g": np.eye(4), "t": 0.0},
     "rolling.cylinder": {"radius": 1.0, "axis": "z", "side": "inside"},
     "rolling.disc": {"radius": 1.0, "axis": (0.0, 0.0, 1.0), "thickness": 0.0},
-    "rolling.drawing": {"t": 0.0, "g": np.eye(4), "p": BALL.parameters},
+    "rolling.drawing": {"t": 0.0, "g": np.eye(4), "parameters": BALL.parameters},
     "rolling.ellipsoid": {"a": 1.0, "b": 1.0, "c": 2.0},
     "rolling.implicit": {"function": lambda X: X @ X - 1.0, "size": 1.0},
     "rolling.knife_edge": {"x": 0.0, "y": 0.0, "angle": 0.0, "steered": "", "inertia": 0.0},

@@ -206,6 +206,7 @@ LOOKED_UP = {
 
 @pytest.mark.parametrize("ingredients", LOOKED_UP.values(), ids=LOOKED_UP)
 @pytest.mark.parametrize("call", [run, pytest.param(integrated, marks=pytest.mark.slow)])
+@pytest.mark.quick("run-forms", "run-potential")
 def test_an_index_that_leaves_its_array_on_the_way_stops_the_run(call, ingredients):
     """JAX reads the last entry for ever. Inside its range a table is read as it is."""
     system = made(**ingredients)
@@ -281,7 +282,7 @@ INGREDIENTS = {
         r"the function of first integral 'e' takes \(g, xi, p, parameters\), got array",
     ),
     "integral's momentum": (
-        {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum=np.ones(2))}},
+        {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum="both")}},
         ValueError,
         "momentum of first integral 'e' must be one of",
     ),
@@ -301,6 +302,11 @@ def test_ingredients(ingredients, error, words):
 # --- options -------------------------------------------------------------------------------------------------
 
 OPTIONS = {
+    "integral's momentum": (
+        lambda: gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum=np.ones(2)),
+        TypeError,
+        "momentum of a first integral must be text, got array",
+    ),
     "iterations nan": (lambda: Newton(max_iterations=np.nan), ValueError, "max_iterations must be a positive integer"),
     "iterations huge": (lambda: Newton(max_iterations=10**400), ValueError, "max_iterations must be a positive"),
     "tol text": (lambda: Newton(tol="a"), TypeError, "tol must be real numbers, got text"),

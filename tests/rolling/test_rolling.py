@@ -1,5 +1,6 @@
 """Bodies that roll: against forms derived by hand, exact motions, invariants, and published numbers."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -32,9 +33,14 @@ def rates(system, g, xi):
     return np.asarray(jax.jit(jax.vmap(lambda g, xi: accelerations(system, 0.0, g, xi)[0]))(g, xi))
 
 
+@functools.cache
+def unit_disc():
+    return rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+
+
 @pytest.mark.slow
 def test_the_disc_is_that_of_three_forms():
-    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    system = unit_disc()
     starts = [start(system, rotation(seed), [0.1, 2.0, 0.3], place=[0.3, -0.2, 0.0]) for seed in range(3)]
     g, xi = map(np.stack, zip(*starts, strict=True))
     np.testing.assert_allclose(rates(system, g, xi), rates(rolling_disc.disc(), g, xi), rtol=1e-13, atol=1e-13)
@@ -43,7 +49,7 @@ def test_the_disc_is_that_of_three_forms():
 @pytest.mark.parametrize("spin", [0.3, 1 / 3**0.5, 1.0])
 def test_critical_speed_of_the_disc(spin):
     """λ² = 4/5 − 12Ω²/5: stable above Ω = √(g/3r), where all eigenvalues are zero."""
-    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    system = unit_disc()
     line = linearise(system, *start(system, np.eye(3), [0.0, spin, 0.0]))
     if abs(spin - 1 / 3**0.5) < 1e-12:
         assert len(line.eigenvalues) == 0
@@ -146,7 +152,7 @@ def test_rubber_does_not_spin_and_a_table_in_time_takes_it_along():
 
 
 def test_the_default_method_keeps_contact_and_rolling():
-    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    system = unit_disc()
     g0, xi0 = start(system, rotation(5), [0.1, 2.0, 0.3])
     run = gn.solve(system, g0=g0, xi0=xi0, dt=0.01, n_steps=200)
     assert np.abs(run.holonomic_residual).max() < 1e-14
@@ -264,6 +270,7 @@ def test_a_cigar_that_tips_over_in_a_bowl_touches_with_its_lower_end():
     assert all(np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() < 1 + 1e-6 for g in run.g[::10])
 
 
+@pytest.mark.slow
 def test_a_ball_before_a_step_is_seen_to_reach_through_it():
     def level(x):
         return 0.2 * (1 + np.tanh((x - 1) / 0.05))

@@ -77,6 +77,7 @@ def test_a_ball_slips_and_leaves_a_sphere(mu):
     assert np.all(np.diff(run.energy) < 1e-12)
 
 
+@pytest.mark.slow
 def test_a_ball_that_rolls_without_slip_leaves_at_ten_seventeenths():
     R, r, begin = 1.0, 0.1, 0.05
     ball = rolling(rolling.ball(r), [0.4 * r * r] * 3, 1.0, on=rolling.sphere(R, "outside"))

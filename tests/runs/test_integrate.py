@@ -1,5 +1,7 @@
 """integrate: the bits of solve, and derivatives of runs against plain JAX, differences and linear motions."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,9 +34,9 @@ def family(a, **options):
     return gn.System(SE2(), metric=metric, distribution=BLADE, parameters={"a": a}, base="point", **options)
 
 
-def heading(a, omega, n_steps=20, **options):
+def heading(a, omega, n_steps=20, method=DEFAULT, **options):
     xi0 = jnp.stack([omega, -0.5, 0.0 * omega])
-    return gn.integrate(family(a), DEFAULT, xi0=xi0, dt=0.05, n_steps=n_steps, **options).g[-1, 0]
+    return gn.integrate(family(a), method, xi0=xi0, dt=0.05, n_steps=n_steps, **options).g[-1, 0]
 
 
 def of_catalogue(name, method, n_steps, **options):
@@ -73,6 +75,7 @@ def agree(result, wanted, tolerance):
 
 # --- values --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["projected", "gni", "rkmk4"])
+@pytest.mark.quick("gni", "rkmk4")
 def test_the_bits_of_solve(method):
     name = "snakeboard"
     entry = catalogue[name]
@@ -178,7 +181,7 @@ def test_other_lengths_compile_nothing(monkeypatch):
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------
-QUICK = [("suslov", "projected")]
+QUICK = [("suslov", "gni")]
 EVERY = [
     (name, method)
     for name in (
@@ -213,6 +216,7 @@ def test_derivatives_are_those_of_plain_jax(name, method, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.quick("reverse")
 def test_derivatives_against_finite_differences(mode):
     differentiate = jax.jacfwd if mode == "forward" else jax.grad
     for argument in (0, 1):
@@ -340,6 +344,7 @@ def test_gradient_at_rest_is_finite():
 
 
 @pytest.mark.parametrize("name", ["gni", "euler-ab"])
+@pytest.mark.quick("gni")
 def test_gradient_where_nothing_alternates(name):
     """A sleigh that goes straight ahead: the size of the part that alternates is a root of zero."""
     system = catalogue["chaplygin-sleigh"].system()
@@ -363,7 +368,7 @@ def test_second_derivatives(method):
 
 
 def test_a_program_for_an_accelerator_does_not_call_the_host():
-    members = jax.jit(jax.vmap(jax.grad(heading), (0, None)))
+    members = jax.jit(jax.vmap(jax.grad(lambda a, omega: heading(a, omega, method="gni")), (0, None)))
     program = jax.export.export(members, platforms=["cuda"])(jnp.zeros(3), 0.8).mlir_module()
     assert "stablehlo.while" in program
     assert "callback" not in program
@@ -383,14 +388,16 @@ def test_members_and_derivatives_on_an_accelerator():
     agree(jax.device_get(result), jax.device_get(wanted), 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 def test_without_the_native_engine(monkeypatch):
-    wanted = jax.value_and_grad(heading)(0.2, 0.8, 5)
+    by_gni = functools.partial(heading, n_steps=5, method="gni")
+    wanted = jax.value_and_grad(by_gni)(0.2, 0.8)
     monkeypatch.setattr(compiled.native, "available", lambda: False)
     caches = compiled.loop_of, compiled.map_of, compiled.lanes_of
     for made in caches:
         made.cache_clear()
-    agree(jax.value_and_grad(heading)(0.2, 0.8, 5), wanted, 1e-12)
+    agree(jax.value_and_grad(by_gni)(0.2, 0.8), wanted, 1e-12)
     for made in caches:
         made.cache_clear()
 

@@ -93,6 +93,7 @@ def size_of_error(a, b):
 
 
 @pytest.mark.parametrize("name", ["gauss4", "gauss6", "suzuki4", "rkmk4", "projected", "gni", "dla", "lobatto4"])
+@pytest.mark.quick("gauss4", "rkmk4", "gni")
 def test_solution_between_the_nodes_has_the_order_of_the_method(name):
     exact = gn.solve(SLEIGH, "gauss6", **START, dt=0.01, t_eval=TIMES)
     runs = [gn.solve(SLEIGH, name, **START, dt=dt, t_eval=TIMES) for dt in (0.2, 0.1)]

@@ -22,15 +22,27 @@ DEPENDS_ON_BASE = {  # ℓ depends on the base point, so that the two rectangle 
 }
 ROLLING = {"rolling-disc", "eulers-disc", "rattleback", "routh-sphere", "sphere-in-cylinder"}
 """On SE(3), with a contact: compiled in some ten seconds each, and too fast for the steps below."""
-NEW = {"double-pendulum", "robot-with-trailers", "spherical-robot", "two-wheeled-robot", "whipple-bicycle"}
 ALTERNATE = {"whipple-bicycle"}  # GNI alternates within a second
+KINDS = {
+    "chaplygin-sleigh",
+    "contact-oscillator-nonreversible",
+    "controlled-snakeboard",
+    "double-pendulum",
+    "heavy-top",
+    "heisenberg-group",
+    "rolling-ball",
+    "snakeboard",
+    "suslov",
+}
+"""One of each kind: group, product, vector space; constant, turning, affine, holonomic, controlled; more on demand."""
+QUICKER = KINDS - {"double-pendulum"}
 SPAN = 1.6
 STEPS = np.array([40, 80, 160, 320])
 
 
-def some(names, slow=()):
-    """Names as parameters, those of ``slow`` on demand."""
-    return [pytest.param(n, marks=[pytest.mark.slow] * (n in slow)) for n in names]
+def some(names, kinds=KINDS):
+    """Names as parameters, one of each kind, the others on demand."""
+    return [pytest.param(n, marks=[pytest.mark.slow] * (n not in kinds)) for n in names]
 
 
 def build(name):
@@ -55,17 +67,22 @@ def slope(steps, error):
     return -np.polyfit(np.log(steps), np.log(error), 1)[0]
 
 
-@pytest.mark.parametrize("name", some(NAMES, (ROLLING - {"rolling-disc"}) | (NEW - {"double-pendulum"})))
-def test_entry_is_complete_and_consistent(name):
-    entry, system, start = build(name)
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_is_complete(name):
+    entry, system, _ = build(name)
     assert system.name.startswith(name) or name.startswith(system.name)
     assert set(inspect.signature(entry.build).parameters) == set(entry.parameters)
+    with pytest.raises(ValueError, match="no parameter wrong"):
+        entry.system(wrong=1.0)
+
+
+@pytest.mark.parametrize("name", some(NAMES))
+def test_entry_is_consistent(name):
+    _, system, start = build(name)
     x = system.action.at(system.point(start.g0))
     assert np.abs(system.constraint_residual(x, jnp.asarray(start.xi0))).max(initial=0) <= 1e-15
     report = system.check(at=None if system.holonomic is None else start.g0)
     assert report.ok, str(report)
-    with pytest.raises(ValueError, match="no parameter wrong"):
-        entry.system(wrong=1.0)
     for body in system.draw(0.0, system.point(start.g0), system.parameters):
         assert np.shape(body.at.x) == (3,)
         assert np.all(np.isfinite(body.at.R))
@@ -84,14 +101,14 @@ def test_exact_solution_solves_the_equations(name):
 
 
 @pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
-@pytest.mark.parametrize("name", some([n for n in NAMES if n not in CONSTANT | ROLLING | ALTERNATE], NEW))
+@pytest.mark.parametrize("name", some([n for n in NAMES if n not in CONSTANT | ROLLING | ALTERNATE], QUICKER))
 def test_symmetric_rules_are_of_second_order(name, rule):
     measured = slope(STEPS, errors(*build(name), gn.GNI(rule)))
     assert 1.9 <= measured <= 2.1, measured
 
 
 @pytest.mark.parametrize("rule", ["left", "right"])
-@pytest.mark.parametrize("name", sorted(DEPENDS_ON_BASE))
+@pytest.mark.parametrize("name", some(sorted(DEPENDS_ON_BASE)))
 def test_rectangle_rules_are_of_first_order(name, rule):
     steps = 10 * STEPS  # the first-order term dominates only for small steps, on the fast heavy top above all
     measured = slope(steps, errors(*build(name), gn.GNI(rule), steps))
@@ -99,12 +116,13 @@ def test_rectangle_rules_are_of_first_order(name, rule):
 
 
 @pytest.mark.parametrize("name", ["chaplygin-sphere", "heavy-top", "snakeboard", "suslov", "rolling-ball"])
+@pytest.mark.quick("suslov", "snakeboard")
 def test_exp_and_exact_first_multiplier_are_of_second_order(name):
     measured = slope(STEPS, errors(*build(name), gn.GNI(retraction="exp", start="multiplier")))
     assert 1.9 <= measured <= 2.1, measured
 
 
-@pytest.mark.parametrize("name", some(NAMES, ROLLING | NEW - {"double-pendulum"}))
+@pytest.mark.parametrize("name", some(NAMES))
 def test_the_default_keeps_the_constraint(name):
     entry, system, start = build(name)
     run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=entry.dt, n_steps=entry.n_steps, controls=entry.controls)
@@ -180,7 +198,7 @@ def test_what_the_projection_keeps_to_rounding(name, what):
     assert np.abs(value - value[0]).max() <= 1e-14 * 400 * (1 + np.abs(value).max())
 
 
-@pytest.mark.parametrize("name", some([n for n in NAMES if catalogue[n].controls is None], ROLLING | NEW))
+@pytest.mark.parametrize("name", some([n for n in NAMES if catalogue[n].controls is None], QUICKER))
 def test_first_integrals_and_energy_along_the_exact_motion(name):
     rng = np.random.default_rng(5)
     system = catalogue[name].system(**random_parameters(name, rng))

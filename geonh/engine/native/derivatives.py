@@ -2,9 +2,9 @@
 
 ``linearised`` emits a function's values and returns ``push``, which maps the tangents of the arguments to those of the
 results, and is emitted wherever it is called. A tangent is a value like any other, or None for zero, so zeros cost
-nothing. Sums, moves and products are differentiated by themselves, functions of one or two entries by partial
-derivatives, loops of known length by repeating them with tangents, and others (loops of unknown length, branches,
-functions with custom rules) by JAX, equation by equation.
+nothing. Sums, moves and products are differentiated by themselves, elementwise primitives by partial derivatives
+(``elementwise.py``), loops of known length by repeating them with tangents, and others (loops of unknown length,
+branches, functions with custom rules) by JAX, equation by equation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
 from geonh.arguments.precision import float64
 from geonh.engine.dependence import ABSENT, BILINEAR, LINEAR, degrees_of_loop
 from geonh.engine.named import differentiated_as
-from geonh.engine.native import elementary
+from geonh.engine.native import partials
+from geonh.engine.native.elementwise import ELEMENTWISE
 from geonh.engine.native.emitter import Emitter
 from geonh.engine.native.loops import Stacked, scan_loop
 from geonh.engine.native.values import STRAIGHT, Entry, Value, pack
@@ -30,8 +31,8 @@ from geonh.engine.tracing import forward_only
 Tangent: TypeAlias = "Value | None"
 Push: TypeAlias = Callable[[list[Tangent]], Sequence[Tangent]]
 TANGENTS: dict[str, Callable[[Emitter, Any, list[Value], list[Value]], Push | None]] = {}
-"""JVP rules by name of the primitive: ``rule(emitter, equation, inputs, outputs) -> push``, or None to let JAX
-differentiate."""
+"""JVP rules of ``register_lowering`` by name of the primitive: ``rule(emitter, equation, inputs, outputs) -> push``, or
+None to let JAX differentiate. Elementwise primitives have theirs in ``elementwise.py``."""
 
 
 class Active(NamedTuple):
@@ -98,15 +99,16 @@ def _equation(
         changing, push = _scan(em, eqn, xs, moving)
         return out, changing, push
     real = [_is_real(var) for var in eqn.outvars]
+    derivatives = ELEMENTWISE[name].partials if name in ELEMENTWISE else None
     if name in LINEAR and all(map(_is_real, _selected(eqn.invars, moving))):
         push = _linear(em, eqn, xs)
     elif name in BILINEAR:
         push = _bilinear(em, eqn, xs)
-    elif name in PARTIALS and eqn.outvars[0].aval.size <= STRAIGHT:
-        push = _by_partials(em, eqn, xs, out, moving)
+    elif derivatives not in (None, partials.zero) and eqn.outvars[0].aval.size <= STRAIGHT:
+        push = _by_partials(em, eqn, xs, out, moving, derivatives)
     elif name in TANGENTS and (rule_push := TANGENTS[name](em, eqn, xs, out)) is not None:
         push = rule_push
-    elif any(real) and name not in CONSTANT:
+    elif any(real) and derivatives is not partials.zero:
         push = _by_jax(em, eqn, xs, moving, debug_info)
     else:
         real, push = [False] * len(out), lambda tangents: [None] * len(out)
@@ -149,12 +151,13 @@ def _bilinear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
     return push
 
 
-def _by_partials(em: Emitter, eqn: Any, xs: list[Value], out: list[Value], moving: list[bool]) -> Push:
+def _by_partials(
+    em: Emitter, eqn: Any, xs: list[Value], out: list[Value], moving: list[bool], derivatives: partials.Partials
+) -> Push:
     """JVP of an elementwise function: Σ ∂f/∂xᵢ dxᵢ, with partial derivatives emitted before."""
     shape = eqn.outvars[0].aval.shape
     rows = [np.broadcast_to(em.entries(x), shape).ravel().tolist() for x in (*xs, out[0])]
-    partials = PARTIALS[eqn.primitive.name]
-    slopes = [partials(em, eqn.params, moving, *entries) for entries in zip(*rows, strict=True)]
+    slopes = [derivatives(em, eqn.params, moving, *entries) for entries in zip(*rows, strict=True)]
 
     def push(tangents: list[Tangent]) -> Sequence[Tangent]:
         arrays = [None if t is None else np.broadcast_to(em.entries(t), shape).ravel().tolist() for t in tangents]
@@ -261,68 +264,3 @@ def zero_tangent(em: Emitter, var: Any) -> Value:
 
 def _is_real(var: Any) -> bool:
     return bool(np.issubdtype(var.aval.dtype, np.floating))
-
-
-# partial derivatives ∂f/∂xᵢ from (em, parameters, flags of the active arguments, *arguments, value)
-
-
-def _one(slope: Callable[..., Entry]) -> Callable[..., tuple]:
-    """Partial derivative of a function of one entry, from (em, x, value)."""
-    return lambda em, params, moving, *entries: (slope(em, *entries),)
-
-
-def _quotient(em: Emitter, params: dict, moving: list[bool], x: Entry, y: Entry, out: Entry) -> tuple:
-    over = em.div(1.0, y)
-    return over, em.neg(em.mul(out, over)) if moving[1] else None
-
-
-def _extreme(name: str) -> Callable[..., tuple]:
-    def slopes(em: Emitter, params: dict, moving: list[bool], x: Entry, y: Entry, out: Entry) -> tuple:
-        def share(a: Entry, b: Entry) -> Entry:
-            equal = em.select(em.compare("eq", "d", a, b), 0.5, 0.0, "d")
-            return em.select(em.compare(name, "d", a, b), 1.0, equal, "d")
-
-        return share(x, y), share(y, x)
-
-    return slopes
-
-
-def _arctan2(em: Emitter, params: dict, moving: list[bool], y: Entry, x: Entry, out: Entry) -> tuple:
-    over = em.div(1.0, em.add(em.mul(x, x), em.mul(y, y)))
-    return em.mul(x, over), em.neg(em.mul(y, over))
-
-
-def _integer_power(em: Emitter, params: dict, moving: list[bool], x: Entry, out: Entry) -> tuple:
-    n = params["y"]
-    power: Entry = 1.0
-    for _ in range(abs(n - 1)):
-        power = em.mul(power, x)
-    return (em.mul(float(n), power if n >= 1 else em.div(1.0, power)),)
-
-
-PARTIALS: dict[str, Callable[..., tuple]] = {
-    "sin": _one(lambda em, x, out: elementary.cos(em, x)),
-    "cos": _one(lambda em, x, out: em.neg(elementary.sin(em, x))),
-    "tan": _one(lambda em, x, out: em.add(1.0, em.mul(out, out))),
-    "exp": _one(lambda em, x, out: out),
-    "expm1": _one(lambda em, x, out: em.add(1.0, out)),
-    "log": _one(lambda em, x, out: em.div(1.0, x)),
-    "log1p": _one(lambda em, x, out: em.div(1.0, em.add(1.0, x))),
-    "sqrt": _one(lambda em, x, out: em.div(0.5, out)),
-    "rsqrt": _one(lambda em, x, out: em.mul(-0.5, em.div(out, x))),
-    "square": _one(lambda em, x, out: em.mul(2.0, x)),
-    "tanh": _one(lambda em, x, out: em.sub(1.0, em.mul(out, out))),
-    "atan": _one(lambda em, x, out: em.div(1.0, em.add(1.0, em.mul(x, x)))),
-    "abs": _one(
-        lambda em, x, out: em.select(
-            em.compare("lt", "d", x, 0.0), -1.0, em.select(em.compare("gt", "d", x, 0.0), 1.0, 0.0, "d"), "d"
-        )
-    ),
-    "integer_pow": _integer_power,
-    "div": _quotient,
-    "atan2": _arctan2,
-    "max": _extreme("gt"),
-    "min": _extreme("lt"),
-}
-CONSTANT = frozenset(("floor", "ceil", "round", "sign", "stop_gradient"))
-"""Primitives whose derivative is zero."""

@@ -1,273 +1,145 @@
-"""Lowerings of elementwise primitives: ``ELEMENTWISE[name](emitter, equation)`` is a function of entries."""
+"""Elementwise primitives: what the engine knows of each, one row of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from jax import lax
 
-from geonh.engine.native import elementary
-from geonh.engine.native.arithmetic import Arithmetic, fold
-from geonh.engine.native.values import DTYPES, Entry, NotLowered, kind_of, known
+from geonh.engine import numpy_elementwise as in_numpy
+from geonh.engine.native import elementary, partials
+from geonh.engine.native import elementwise_lowerings as to
+from geonh.engine.native.arithmetic import Arithmetic
+from geonh.engine.native.elementwise_lowerings import Rule, double, library
+from geonh.engine.native.partials import Partials, slope
+from geonh.engine.numpy_elementwise import by_numpy, by_scipy
 
 UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "name", "real"))
 """Primitives that are the identity on real arrays."""
-Rule: TypeAlias = Callable[[Arithmetic, Any], Callable[..., Entry]]
 
 
-def _kinds(eqn: Any) -> tuple[str, str]:
-    """Kinds of the first input and of the first output."""
-    return kind_of(eqn.invars[0].aval), kind_of(eqn.outvars[0].aval)
-
-
-def _double(operation: Callable[..., Entry], integer: Callable[..., Entry] | None = None) -> Rule:
-    """Rule by ``operation(em, *entries)`` in double precision, and ``integer(em, kind, *entries)`` for other kinds."""
-
-    def rule(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-        kind = _kinds(eqn)[0]
-        if kind == "d":
-            return partial(operation, em)
-        if integer is None:
-            raise NotLowered(f"{eqn.primitive.name} of integers")
-        return partial(integer, em, kind)
-
-    return rule
-
-
-def _of_kind(operation: Callable[..., Entry]) -> Rule:
-    """Rule by ``operation(em, kind, *entries)``."""
-    return lambda em, eqn: partial(operation, em, _kinds(eqn)[0])
-
-
-def _sum(name: str) -> Rule:
-    return _double(getattr(Arithmetic, name), lambda em, kind, *xs: em.integer(name, kind, *xs))
-
-
-def _library(name: str, numpy_name: str | None = None) -> Rule:
-    """Rule by a function of the C library."""
-    known_function = getattr(np, numpy_name or name, None)
-
-    def operation(em: Arithmetic, *xs: Entry) -> Entry:
-        if known_function is not None and known(*xs):
-            return fold(known_function, "d", *xs)
-        return em.external(name, *xs)
-
-    return _double(operation)
-
-
-def _intrinsic(name: str, numpy_function: Callable, integer: Callable[..., Entry] | None = None) -> Rule:
-    """Rule by a correctly rounded CPU instruction."""
-
-    def operation(em: Arithmetic, x: Entry) -> Entry:
-        return em.intrinsic(name, "d", x) if isinstance(x, str) else fold(numpy_function, "d", x)
-
-    return _double(operation, integer)
-
-
-def _bitwise(name: str) -> Rule:
-    return _of_kind(lambda em, kind, x, y: em.integer(name, kind, x, y))
-
-
-def _compare(name: str) -> Rule:
-    return _of_kind(lambda em, kind, x, y: em.compare(name, kind, x, y))
-
-
-def _total_order(name: str) -> Rule:
-    """Rule by a comparison in the total order, with nan ordered and −0 before 0."""
-
-    def operation(em: Arithmetic, kind: str, x: Entry, y: Entry) -> Entry:
-        if kind != "d":
-            return em.compare(name, kind, x, y)
-        return em.compare(name, "i64", *(_ordered_bits(em, z) for z in (x, y)))
-
-    return _of_kind(operation)
-
-
-def _ordered_bits(em: Arithmetic, x: Entry) -> Entry:
-    if not isinstance(x, str):
-        bits = int(np.float64(x).view(np.int64))
-        return bits ^ ((bits >> 63) & (2**63 - 1))
-    number = em.cast("bitcast", x, "d", "i64")
-    return em.apply("xor", "i64", number, em.apply("and", "i64", em.apply("ashr", "i64", number, 63), 2**63 - 1))
-
-
-def _neg(em: Arithmetic, kind: str, x: Entry) -> Entry:
-    return em.integer("sub", kind, 0, x)
-
-
-def _abs(em: Arithmetic, kind: str, x: Entry) -> Entry:
-    return x if kind[0] in "ub" else em.select(em.compare("lt", kind, x, 0), _neg(em, kind, x), x, kind)
-
-
-def _sign(em: Arithmetic, x: Entry) -> Entry:
-    if not isinstance(x, str):
-        return fold(np.sign, "d", x)
-    positive, negative = em.compare("gt", "d", x, 0.0), em.compare("lt", "d", x, 0.0)
-    return em.select(positive, 1.0, em.select(negative, -1.0, x, "d"), "d")
-
-
-def _integer_sign(em: Arithmetic, kind: str, x: Entry) -> Entry:
-    positive, negative = em.compare("gt", kind, x, 0), em.compare("lt", kind, x, 0)
-    return em.select(positive, 1, em.select(negative, -1, 0, kind), kind)
-
-
-def _not(em: Arithmetic, kind: str, x: Entry) -> Entry:
-    ones = True if kind == "b" else np.array(-1).astype(DTYPES[kind]).item()
-    return em.integer("xor", kind, ones, x)
-
-
-def _is_finite(em: Arithmetic, x: Entry) -> Entry:
-    if not isinstance(x, str):
-        return fold(np.isfinite, "d", x)
-    return em.compare("lt", "d", em.intrinsic("fabs", "d", x), float("inf"))
-
-
-def _logistic(em: Arithmetic, x: Entry) -> Entry:
-    return em.div(1.0, em.add(1.0, em.external("exp", em.neg(x))))
-
-
-def _remainder(em: Arithmetic, x: Entry, y: Entry) -> Entry:
-    return fold(np.fmod, "d", x, y) if known(x, y) else em.external("fmod", x, y)
-
-
-def _integer_pow(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    kind, exponent = _kinds(eqn)[0], eqn.params["y"]
-    one: Entry = 1.0 if kind == "d" else 1
-    times = em.mul if kind == "d" else partial(em.integer, "mul", kind)
-
-    def power(x: Entry) -> Entry:
-        result, factor, n = None, x, abs(exponent)
-        while n:
-            if n & 1:
-                result = factor if result is None else times(result, factor)
-            n >>= 1
-            factor = times(factor, factor) if n else factor
-        if result is None:
-            return one
-        return result if exponent > 0 else em.div(1.0, result)
-
-    return power
-
-
-def _round(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    to_even = eqn.params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN
-    return lambda x: em.intrinsic("rint" if to_even else "round", "d", x)
-
-
-def _select(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    selector, kind = _kinds(eqn)
-
-    def select(which: Entry, *cases: Entry) -> Entry:
-        if selector == "b":
-            return em.select(which, cases[-1], cases[0], kind)
-        chosen = cases[-1]
-        for i in reversed(range(len(cases) - 1)):
-            chosen = em.select(em.compare("le", selector, which, i), cases[i], chosen, kind)
-        return chosen
-
-    return select
-
-
-def _clamp(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    kind = _kinds(eqn)[1]
-    return lambda low, x, high: em.minimum(kind, em.maximum(kind, x, low), high)
-
-
-def _convert(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    before, after = _kinds(eqn)
-    return lambda x: em.convert(x, before, after)
-
-
-def _reduce_precision(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    if (eqn.params["exponent_bits"], eqn.params["mantissa_bits"]) != (11, 52):
-        raise NotLowered("reduce_precision")
-    return lambda x: x
-
-
-def _shift(opcode: str) -> Rule:
-    return _of_kind(lambda em, kind, x, y: em.shift(opcode, kind, x, y))
-
-
-def _divide(remainder: bool) -> Callable[..., Entry]:
-    return lambda em, kind, x, y: em.divide(kind, x, y, remainder=remainder)
-
-
-def _same(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    return lambda x: x
-
-
-def _numbers(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    name = {"population_count": "ctpop", "clz": "ctlz"}[eqn.primitive.name]
-    kind = _kinds(eqn)[0]
-    return lambda x: em.intrinsic(name, kind, x, more=", i1 false" if name == "ctlz" else "")
-
-
-ELEMENTWISE: dict[str, Rule] = {
-    "add": _sum("add"),
-    "add_any": _sum("add"),
-    "sub": _sum("sub"),
-    "mul": _sum("mul"),
-    "div": _double(Arithmetic.div, _divide(False)),
-    "rem": _double(_remainder, _divide(True)),
-    "neg": _double(Arithmetic.neg, _neg),
-    "abs": _intrinsic("fabs", np.abs, _abs),
-    "sign": _double(_sign, _integer_sign),
-    "max": _of_kind(lambda em, kind, x, y: em.maximum(kind, x, y)),
-    "min": _of_kind(lambda em, kind, x, y: em.minimum(kind, x, y)),
-    "square": _double(lambda em, x: em.mul(x, x), lambda em, kind, x: em.integer("mul", kind, x, x)),
-    "sqrt": _intrinsic("sqrt", np.sqrt),
-    "rsqrt": _double(lambda em, x: em.div(1.0, em.intrinsic("sqrt", "d", x))),
-    "floor": _intrinsic("floor", np.floor),
-    "ceil": _intrinsic("ceil", np.ceil),
-    "round": _round,
-    "integer_pow": _integer_pow,
-    "is_finite": _double(_is_finite, lambda em, kind, x: True),
-    "sin": _double(elementary.sin),
-    "cos": _double(elementary.cos),
-    "logistic": _double(_logistic),
-    **{
-        name: _library(name) for name in ("tan", "exp", "exp2", "expm1", "log", "log1p", "cbrt", "sinh", "cosh", "tanh")
-    },
-    "atan": _double(elementary.atan),
-    **{name: _library(name, f"arc{name[1:]}") for name in ("asin", "acos", "asinh", "acosh", "atanh")},
-    "atan2": _library("atan2", "arctan2"),
-    "nextafter": _library("nextafter"),
-    "erf": _library("erf", "absent"),
-    "erfc": _library("erfc", "absent"),
-    "lgamma": _library("lgamma", "absent"),
-    "and": _bitwise("and"),
-    "or": _bitwise("or"),
-    "xor": _bitwise("xor"),
-    "not": _of_kind(_not),
-    "shift_left": _shift("shl"),
-    "shift_right_logical": _shift("lshr"),
-    "shift_right_arithmetic": _shift("ashr"),
-    "population_count": _numbers,
-    "clz": _numbers,
-    **{name: _compare(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{f"{name}_to": _total_order(name) for name in ("eq", "lt", "le")},
-    "select_n": _select,
-    "clamp": _clamp,
-    "convert_element_type": _convert,
-    "reduce_precision": _reduce_precision,
-    **dict.fromkeys(UNCHANGED, _same),
+class Elementwise(NamedTuple):
+    """What the engine knows of an elementwise primitive; without the optional fields it is slower, not wrong.
+
+    Parameters
+    ----------
+    lower : callable
+        Machine code: ``lower(em, equation) -> function of entries``. An entry is the name of a value, or a Python
+        number where it is known while lowering. ``double(operation)`` makes this rule of ``operation(em, *entries)`` in
+        double precision, which must take both kinds of entries, as the methods of ``em`` (``Arithmetic``) do.
+    numpy : callable, optional
+        Value outside of programs, as in first calls: ``numpy(params, *arrays) -> array``; by default by JAX.
+    partials : callable, optional
+        Partial derivatives, as in ``partials.py``; by default by JAX.
+    """
+
+    lower: Rule
+    numpy: Callable | None = None
+    partials: Partials | None = None
+
+
+def _function(name: str, function: Callable, derivatives: Partials | None = None) -> Elementwise:
+    """Row of a function of the C library that NumPy has too."""
+    return Elementwise(library(name, function), by_numpy(function), derivatives)
+
+
+def _sum(name: str, function: Callable) -> Elementwise:
+    return Elementwise(to.summed(name), by_numpy(function))
+
+
+def _comparison(name: str, function: Callable) -> Elementwise:
+    return Elementwise(to.comparison(name), by_numpy(function))
+
+
+ELEMENTWISE: dict[str, Elementwise] = {
+    "add": _sum("add", np.add),
+    "add_any": _sum("add", np.add),
+    "sub": _sum("sub", np.subtract),
+    "mul": _sum("mul", np.multiply),
+    "div": Elementwise(double(Arithmetic.div, to.integer_division(False)), in_numpy.quotient, partials.quotient),
+    "rem": Elementwise(double(to.remainder, to.integer_division(True)), in_numpy.remainder),
+    "neg": Elementwise(double(Arithmetic.neg, to.integer_negative), by_numpy(np.negative)),
+    "abs": Elementwise(to.intrinsic("fabs", np.abs, to.integer_absolute), by_numpy(np.abs), slope(partials.side)),
+    "sign": Elementwise(double(to.sign, to.integer_sign), by_numpy(in_numpy.sign), partials.zero),
+    "max": Elementwise(
+        to.of_kind(lambda em, kind, x, y: em.maximum(kind, x, y)), by_numpy(np.maximum), partials.extreme("gt")
+    ),
+    "min": Elementwise(
+        to.of_kind(lambda em, kind, x, y: em.minimum(kind, x, y)), by_numpy(np.minimum), partials.extreme("lt")
+    ),
+    "square": Elementwise(
+        double(lambda em, x: em.mul(x, x), lambda em, kind, x: em.integer("mul", kind, x, x)),
+        by_numpy(np.square),
+        slope(lambda em, x, out: em.mul(2.0, x)),
+    ),
+    "sqrt": Elementwise(to.intrinsic("sqrt", np.sqrt), by_numpy(np.sqrt), slope(lambda em, x, out: em.div(0.5, out))),
+    "rsqrt": Elementwise(
+        double(lambda em, x: em.div(1.0, em.intrinsic("sqrt", "d", x))),
+        by_numpy(lambda x: 1 / np.sqrt(x)),
+        slope(lambda em, x, out: em.mul(-0.5, em.div(out, x))),
+    ),
+    "floor": Elementwise(to.intrinsic("floor", np.floor), by_numpy(np.floor), partials.zero),
+    "ceil": Elementwise(to.intrinsic("ceil", np.ceil), by_numpy(np.ceil), partials.zero),
+    "round": Elementwise(to.rounded, in_numpy.rounded, partials.zero),
+    "integer_pow": Elementwise(to.integer_power, in_numpy.integer_power, partials.integer_power),
+    "pow": Elementwise(to.power_of, by_numpy(np.power)),
+    "is_finite": Elementwise(double(to.is_finite, lambda em, kind, x: True), by_numpy(np.isfinite)),
+    "sin": Elementwise(double(elementary.sin), by_numpy(np.sin), slope(lambda em, x, out: elementary.cos(em, x))),
+    "cos": Elementwise(
+        double(elementary.cos), by_numpy(np.cos), slope(lambda em, x, out: em.neg(elementary.sin(em, x)))
+    ),
+    "tan": _function("tan", np.tan, slope(lambda em, x, out: em.add(1.0, em.mul(out, out)))),
+    "asin": _function("asin", np.arcsin),
+    "acos": _function("acos", np.arccos),
+    "atan": Elementwise(
+        double(elementary.atan),
+        by_numpy(np.arctan),
+        slope(lambda em, x, out: em.div(1.0, em.add(1.0, em.mul(x, x)))),
+    ),
+    "atan2": _function("atan2", np.arctan2, partials.arctan2),
+    "exp": _function("exp", np.exp, slope(lambda em, x, out: out)),
+    "exp2": _function("exp2", np.exp2),
+    "expm1": _function("expm1", np.expm1, slope(lambda em, x, out: em.add(1.0, out))),
+    "log": _function("log", np.log, slope(lambda em, x, out: em.div(1.0, x))),
+    "log1p": _function("log1p", np.log1p, slope(lambda em, x, out: em.div(1.0, em.add(1.0, x)))),
+    "cbrt": _function("cbrt", np.cbrt),
+    "sinh": _function("sinh", np.sinh),
+    "cosh": _function("cosh", np.cosh),
+    "tanh": _function("tanh", np.tanh, slope(lambda em, x, out: em.sub(1.0, em.mul(out, out)))),
+    "asinh": _function("asinh", np.arcsinh),
+    "acosh": _function("acosh", np.arccosh),
+    "atanh": _function("atanh", np.arctanh),
+    "logistic": Elementwise(double(to.logistic), by_scipy("expit")),
+    "erf": Elementwise(library("erf"), by_scipy("erf")),
+    "erfc": Elementwise(library("erfc"), by_scipy("erfc")),
+    "lgamma": Elementwise(library("lgamma"), by_scipy("gammaln")),
+    "nextafter": _function("nextafter", np.nextafter),
+    "and": Elementwise(to.bitwise("and"), by_numpy(np.bitwise_and)),
+    "or": Elementwise(to.bitwise("or"), by_numpy(np.bitwise_or)),
+    "xor": Elementwise(to.bitwise("xor"), by_numpy(np.bitwise_xor)),
+    "not": Elementwise(to.of_kind(to.inverted), by_numpy(np.invert)),
+    "shift_left": Elementwise(to.shift("shl")),
+    "shift_right_logical": Elementwise(to.shift("lshr")),
+    "shift_right_arithmetic": Elementwise(to.shift("ashr")),
+    "population_count": Elementwise(to.bit_count),
+    "clz": Elementwise(to.bit_count),
+    "eq": _comparison("eq", np.equal),
+    "ne": _comparison("ne", np.not_equal),
+    "lt": _comparison("lt", np.less),
+    "le": _comparison("le", np.less_equal),
+    "gt": _comparison("gt", np.greater),
+    "ge": _comparison("ge", np.greater_equal),
+    **{f"{name}_to": Elementwise(to.total_order(name)) for name in ("eq", "lt", "le")},
+    "select_n": Elementwise(to.selected, in_numpy.selected),
+    "clamp": Elementwise(to.clamped, by_numpy(lambda low, x, high: np.clip(x, low, high))),
+    "convert_element_type": Elementwise(to.converted, in_numpy.converted),
+    "reduce_precision": Elementwise(to.same_precision),
+    "copy": Elementwise(to.identity, by_numpy(np.asarray)),
+    "copy_p": Elementwise(to.identity, by_numpy(np.asarray)),
+    "real": Elementwise(to.identity, by_numpy(np.real)),
+    "stop_gradient": Elementwise(to.identity, by_numpy(np.asarray), partials.zero),
+    "name": Elementwise(to.identity),
 }
-
-
-def _pow(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    """x ** y, where y may be an integer."""
-    before, exponent = (kind_of(v.aval) for v in eqn.invars)
-    if before != "d":
-        raise NotLowered("pow of integers")
-
-    def power(x: Entry, y: Entry) -> Entry:
-        y = em.convert(y, exponent, "d")
-        return fold(np.power, "d", x, y) if known(x, y) else em.external("pow", x, y)
-
-    return power
-
-
-ELEMENTWISE["pow"] = _pow
+"""Elementwise primitives by name. Their values, derivatives and folding are tested by one line in a list of
+``tests/engine/native/test_primitives.py``."""

@@ -71,7 +71,7 @@ class Emitter(Arithmetic):
         if name in UNCHANGED:
             return inputs
         if name in ELEMENTWISE:
-            return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+            return [self.elementwise(ELEMENTWISE[name].lower(self, eqn), inputs, eqn)]
         if name in CALLS or eqn.primitive is jacobians.primitive:
             return self._once(eqn, inputs)
         rule = RULES.get(eqn.primitive) or RULES.get(name)

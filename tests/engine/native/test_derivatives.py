@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_support import evaluate, needs_compiler, random
 from test_control import CONTROL, programs, run
+from test_primitives import BINARY, UNARY
 
 from geonh.algebra.linear import solve, solve_spd
 from geonh.engine import jacobian
@@ -111,6 +112,16 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
     check(FUNCTIONS[name], random(0, 3), random(5, 3) ** 2 + 0.1, random(9, 3, 3))
+
+
+@pytest.mark.parametrize("number", range(len(UNARY)))
+def test_unary_primitives(number):
+    check(UNARY[number], random(number, 3))
+
+
+@pytest.mark.parametrize("number", range(len(BINARY)))
+def test_binary_primitives(number):
+    check(lambda x, y: (BINARY[number](x, y), BINARY[number](y, x)), random(number, 3), random(number + 1, 3))
 
 
 @pytest.mark.parametrize("name", [n for n in CONTROL if n not in ("custom_root", "fori_unknown_length")])

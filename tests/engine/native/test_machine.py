@@ -50,6 +50,7 @@ def afresh(monkeypatch):
         pytest.param("suslov", "lobatto4", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.quick("snakeboard-gni")
 def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypatch):
     monkeypatch.setattr(machine, "compiled", machine.Code)
     result = []

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from native_support import assert_same, check, evaluate, needs_compiler, random
 
+from geonh.arguments.jaxprs import CALLS, called_jaxpr
 from geonh.engine import native
 from geonh.engine.native import products
+from geonh.engine.native.elementwise import ELEMENTWISE
 from geonh.engine.native.programs import mapping
 
 pytestmark = needs_compiler
@@ -51,6 +54,11 @@ UNARY = [
     lambda x: jnp.arcsin(x / 9),
     lambda x: jnp.arccos(x / 9),
     lambda x: jnp.arccosh(2 + x * x),
+    lambda x: jnp.arctanh(x / 9),
+    lambda x: lax.lgamma(2 + lax.stop_gradient(x * x)),
+    lambda x: lax.reduce_precision(x, 11, 52),
+    lambda x: checkpoint_name(x, "x"),
+    lambda x: jnp.array(x, copy=True),
     lambda x: jnp.clip(x, -0.5, 0.5),
     lambda x: lax.clamp(-0.5, x, 0.5),
     lambda x: x.astype(jnp.int32),
@@ -82,6 +90,7 @@ BINARY = [
     jnp.greater_equal,
     jnp.hypot,
     lambda x, y: jnp.abs(x) ** y,
+    lambda x, y: jnp.nextafter(*lax.stop_gradient((x, y))),
     lambda x, y: (x > 0) & (y > 0),
     lambda x, y: (x > 0) | ~(y > 0),
     lambda x, y: jnp.logical_xor(x > 0, y > 0),
@@ -119,6 +128,9 @@ INTEGER = [
     lambda x, y: lax.population_count(x),
     lambda x, y: lax.clz(x),
 ]
+
+IN_ARRAYS = {"add_any", "copy_p", "real", "eq_to", "le_to", "lt_to"}
+"""Elementwise primitives of gradients and sorts, which are tested among ``ARRAYS`` and in ``test_derivatives``."""
 
 ARRAYS = {
     "reshaped in another order": lambda x, a: (
@@ -237,6 +249,21 @@ ARRAYS = {
 }
 
 
+def names(jaxpr):
+    """Names of the primitives of a jaxpr, those of its calls included."""
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        if eqn.primitive.name in CALLS:
+            yield from names(called_jaxpr(eqn.params).jaxpr)
+
+
+def test_every_elementwise_primitive_is_in_a_list():
+    x, n = np.ones(2), np.ones(2, int)
+    lists = [(f, (x,)) for f in UNARY] + [(f, (x, x)) for f in BINARY] + [(f, (n, n)) for f in INTEGER]
+    tested = {name for f, args in lists for name in names(jax.make_jaxpr(f)(*args).jaxpr)}
+    assert not set(ELEMENTWISE) - tested - IN_ARRAYS, "add a function that uses it to UNARY, BINARY or INTEGER"
+
+
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_unary(seed):
@@ -284,6 +311,7 @@ def test_nan_through_extremes_is_nan():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64, np.int8])
+@pytest.mark.quick("int32", "uint64")
 def test_integers(dtype):
     info = np.iinfo(dtype)
     some = np.array([0, 1, 3, info.max, info.min, info.max - 1, 40], dtype)
@@ -312,6 +340,7 @@ def test_array_functions(name):
 
 @pytest.mark.parametrize("axes", [1, 2])
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.quick("1-2", "2-1")
 def test_convolutions_of_all_options(axes, groups):
     draws = np.random.default_rng(axes + 10 * groups)
     for _ in range(4):
@@ -392,6 +421,7 @@ def test_a_number_that_is_repeated_is_written_once(name):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 12])
+@pytest.mark.quick("1", "5", "12")
 def test_solve_with_pivoting(n):
     a, b = random(n, n, n), random(n + 1, n)
     a[np.arange(n), np.arange(n)] = 0.0 if n > 1 else 2.0

@@ -1,0 +1,56 @@
+"""Files that are written beside their place, and replace what is there once they are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from geonh.arguments.paths import lock
+
+
+@contextlib.contextmanager
+def replacing_atomically(path: Path) -> Iterator[Path]:
+    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure; OSError if it
+    cannot be written; the existing file is kept.
+    """
+    if path.exists() and not path.is_file():  # a device, which cannot be replaced
+        yield path
+        return
+    with temporary_folder(path) as folder:
+        temporary = folder / f"file{path.suffix}"
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path.resolve())
+
+
+@contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Create a private temporary folder beside a file, removed with its content on exit.
+
+    Folders that killed processes left for the same file are removed too.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name[:100])}.????????.part"):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
+    try:
+        with open(folder / "lock", "wb") as file:
+            lock(file)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """True if the process that created a temporary folder has ended."""
+    try:
+        with open(folder / "lock", "rb") as file:
+            return lock(file) is True
+    except OSError:
+        return False
