@@ -175,7 +175,7 @@ def test_a_spring_between_links_is_that_of_a_prismatic_joint():
         ({"loops": ["a"]}, "loops must be a list of Loop"),
         ({"springs": [Spring("a", "none")]}, "there is no link 'none'"),
         ({"prescribed": {"none": jnp.sin}}, "prescribed: 'none' is no joint"),
-        ({"prescribed": {"b": 1.0}}, "must be a function"),
+        ({"prescribed": {"b": 1.0}}, "must be a function, got 1.0"),
     ],
 )
 def test_loops_and_springs_are_judged(more, words):

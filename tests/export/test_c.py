@@ -83,6 +83,14 @@ def test_parameters_are_arguments(sleigh, tmp_path):
     assert [observed[n] for n in ("t", "omega", "vx", "energy")] == [run.t[-1], *run.xi[-1][:2], run.energy[-1]]
 
 
+def test_times_have_the_bits_of_a_run(sleigh):
+    """A fused product and sum would differ from 0.2 + 9 · 0.03 in the last digit."""
+    state = sleigh.started(times=np.array([0.2, 0.03]))
+    for k in range(N):
+        assert sleigh.observed(state)["t"] == 0.2 + k * 0.03
+        sleigh.advance(sleigh.model.defaults["parameters"], sleigh.model.inputs, state, 1)
+
+
 def test_runs_do_not_know_of_each_other(sleigh):
     parameters, inputs = sleigh.model.defaults["parameters"], sleigh.model.inputs
     alone, first, second = (sleigh.started() for _ in range(3))

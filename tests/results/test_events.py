@@ -524,3 +524,9 @@ def test_an_event_that_reaches_zero_and_stays_is_where_it_reaches_it(dt):
     event = gn.Event(lambda t, x, xi, lam: jnp.maximum(1.0371 - x[0], 0.0), stop=True)
     run = gn.solve(free, xi0=[1.0], dt=dt, n_steps=int(2 / dt), events=event)
     np.testing.assert_allclose(run.events["event"].t, [1.0371], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("direction", [np.timedelta64(1, "s"), 2, 1.0, "up", None])
+def test_directions_are_refused_by_name(direction):
+    with pytest.raises(ValueError, match="direction must be one of"):
+        gn.Event(lambda t, g, xi, lam: g[0], direction=direction)
