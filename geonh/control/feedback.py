@@ -125,6 +125,8 @@ class Tracking(eqx.Module):
 
     Attributes
     ----------
+    group : LieGroup
+        Group of the system.
     t : ndarray, shape=[K + 1]
         Times of the nodes, s.
     g : point of the group, with a leading axis of length K + 1
@@ -176,8 +178,8 @@ def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None,
 
     Raises
     ------
-    ValueError
-        If a matrix has another shape, or R is not positive definite.
+    TypeError, ValueError
+        If the motion is no ``OptimalControl``; if a matrix has another shape, or R is not positive definite.
 
     References
     ----------

@@ -41,6 +41,15 @@ FAR = 1.0
 class ModelPredictiveControl:
     """Controller that plans from each state on: ``controller(t, g, xi)`` is the control to be applied.
 
+    Parameters
+    ----------
+    problem : Transcription
+        Problem over the horizon; ``mpc`` makes it.
+    iterations : int
+        Newton steps for each state.
+    barrier : float
+        Barrier parameter.
+
     Attributes
     ----------
     plan : DiscreteMotion
