@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +29,7 @@ from geonh.bodies.soundness import check_inertias, refuse_weightless
 from geonh.bodies.touching import Rolling
 from geonh.bodies.values import plain
 from geonh.geometry.distribution import Distribution, VelocityForms
-from geonh.geometry.field import takes_parameters, time_dependent
+from geonh.geometry.field import check_arguments, takes_parameters, time_dependent
 from geonh.mechanics.check import Report
 from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.redundancy import Dependence
@@ -285,8 +284,7 @@ def _courses(prescribed: Mapping[str, Callable], plan: Tree) -> tuple[tuple[str,
     for name, course in prescribed.items():
         if name not in scalar:
             raise ValueError(f"prescribed: {name!r} is no joint with one coordinate of its own; those are {scalar}")
-        if not callable(course) or len(inspect.signature(course).parameters) != 1:
-            raise TypeError(f"prescribed[{name!r}] must be a function of t, got {shortly(course)}")
+        check_arguments(course, "t", f"prescribed[{name!r}]")
     return tuple(prescribed.items())
 
 

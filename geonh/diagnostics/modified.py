@@ -33,7 +33,7 @@ from geonh.arguments.signatures import validated
 from geonh.diagnostics.structure import time_reversed
 from geonh.engine import mapped
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, Problem
+from geonh.integrators.base import Integrator, Problem, refuse
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import NextStep, Pace, State
 from geonh.integrators.registry import as_method
@@ -208,19 +208,22 @@ def at_one_state(system: System, method: Integrator, start: InitialData) -> tupl
     return problem, jax.tree.map(lambda a: np.asarray(a)[None], state)
 
 
-def _inverse(method: Integrator) -> Integrator | None:
-    """Adjoint of a method, or None for methods that have none, or no steps backwards."""
+def _inverse(problem: Problem) -> Integrator | None:
+    """Adjoint of a method, or None for methods that have none for the system, or no steps backwards."""
+    method = problem.method
     if method.holds is NextStep or method.guarantees.energy == "projected" or method.limits_starts:
         return None
     try:
-        return method.adjoint()
+        adjoint = method.adjoint()
+        refuse(adjoint, problem.system)
     except ValueError:
         return None
+    return adjoint
 
 
 def modified_fields(problem: Problem, starts: Start) -> ModifiedFields:
     """Modified fields at many states; raises ValueError where too few steps succeed."""
-    map_ = _Map(problem, _inverse(problem.method), 2 if problem.method.guarantees.node == "impulse" else 1)
+    map_ = _Map(problem, _inverse(problem), 2 if problem.method.guarantees.node == "impulse" else 1)
     iterates = mapped(_iterates, map_, starts)
     shape = iterates.status.shape
     flat = jax.tree.map(lambda a: a.reshape(shape[0] * shape[1], *a.shape[2:]), iterates)

@@ -158,8 +158,7 @@ class MemberEvents:
         at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
         zeros = located_zeros(locate, here, there, which, at_ends, self._directions[which])
         owners = members[zeros.row]
-        order = np.lexsort((zeros.t * np.sign(data.dt[owners]), owners))  # of each member in its order of time
-        for i in self._notices.occurrences(zeros, order, owners):
+        for i in self._notices.occurrences(zeros, data.dt[owners], owners):
             event = self._events[zeros.which[i]]
             passed, member = self.results[event.name], indices[owners[i]]
             place = passed.number[member]

@@ -102,7 +102,7 @@ def observed(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Any, Arra
     """Time, point, and what is observed, in order."""
     group = held.system.group
     values = observables(held, (numbers, inputs, run))
-    t = run.t0 + run.node.k * run.dt
+    t = Clock(run.t0, run.dt).node_time(run.node.k)
     return (t, group.to_vector(run.node.g), [values[key] for key in ordered(values)]), jnp.zeros((), np.int32)
 
 

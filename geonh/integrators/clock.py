@@ -42,6 +42,14 @@ class Clock(NamedTuple):
         """t_k in seconds, of the shape of ``k``."""
         return jnp.asarray(self.t0 + k * self.dt)
 
+    def node_time(self, k: ArrayLike) -> Array:
+        """t_k with the bits that a ``Trajectory`` has, of the shape of ``k``: the product is rounded before the sum.
+
+        Within a program that knows t0 and dt XLA may fuse them nevertheless, which changes the last digit.
+        """
+        elapsed = k * self.dt
+        return self.t0 + jnp.where(jnp.isnan(elapsed), self.dt, elapsed)
+
     def control(self, k: ArrayLike) -> Any:
         """u_k, of the shape of one value of the controls, or None."""
         if self.controls is None or callable(self.controls):

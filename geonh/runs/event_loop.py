@@ -34,6 +34,9 @@ from geonh.results.parasitic import followed
 from geonh.results.record import Trail
 from geonh.results.zeros import LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
+SAME_INSTANT = 1e-12
+"""Part of a step within which zeros of events are at one instant."""
+
 
 class EventWarning(UserWarning):
     """An event function is nan somewhere along the motion, or jumps over zero."""
@@ -131,10 +134,9 @@ class Watching:
         zeros = located_zeros(
             self._locate, *nodes, which, np.stack([here.values, after.reached], axis=1)[which], directions
         )
-        order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
         if self._turns(here, after, zeros):
             return Result.SLIP
-        recorded = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
+        recorded = list(self._notices.occurrences(zeros, clock.dt, np.zeros(len(zeros.t), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
@@ -253,12 +255,13 @@ class Notices:
         """Warn of an event function that is nan at ``where``."""
         self._warn(event, "is not a number", where, "there its changes of sign are not detected")
 
-    def occurrences(self, zeros: Zeros, order: np.ndarray, owners: np.ndarray) -> Iterator[int]:
-        """Indices of the zeros that count, in an order: no jumps, of which it warns, and none after a terminal event of
-        their owner, shape=[zeros].
+    def occurrences(self, zeros: Zeros, dt: Any, owners: np.ndarray) -> Iterator[int]:
+        """Indices of the zeros that count, by owner, shape=[zeros], in the order of time, terminal events after others
+        at one instant: no jumps, of which it warns, and none after a terminal event. dt is a number, or of each zero.
         """
+        later = SAME_INSTANT * np.array([event.stop for event in self._events], float)[zeros.which]
         stopped = set()
-        for i in order.tolist():
+        for i in np.lexsort((np.sign(dt) * zeros.t + np.abs(dt) * later, owners)).tolist():
             event = int(zeros.which[i])
             if owners[i] in stopped:
                 continue

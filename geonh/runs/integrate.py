@@ -151,7 +151,7 @@ def integrate(
             unfinished = (status[-1] == 0) & ~is_at(states.t[-1], clock.end)
             status = status.at[-1].set(jnp.where(unfinished, np.int32(Result.UNFINISHED), status[-1]))
         return TracedTrajectory.of(
-            problem, _times(clock, states.k), Node.of(states), status, None if rows is None else rows[states.k]
+            problem, clock.node_time(states.k), Node.of(states), status, None if rows is None else rows[states.k]
         )
 
 
@@ -237,9 +237,3 @@ def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
     state = problem.method.first_node(system, clock, g, xi)
     sound = is_start(system, clock.time(0), g, xi, problem.method.first_length(clock, xi))
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
-
-
-def _times(clock: Clock, k: Array) -> Array:
-    """Times t_k with the bits of ``Clock.time``: XLA would fuse a product and the sum that follows it."""
-    elapsed = k * clock.dt
-    return clock.t0 + jnp.where(jnp.isnan(elapsed), clock.dt, elapsed)

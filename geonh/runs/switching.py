@@ -155,7 +155,7 @@ class ModalRun:
                     return
                 here = self._switched(k, guard)
             left = end - here.t
-            if abs(left) <= 4 * np.finfo(float).eps * max(abs(here.t), abs(end)):
+            if _is_same(here.t, end, self.clock.dt):
                 break
             part = left if abs(length) >= abs(left) else length
             clock = Clock(np.float64(here.t), np.float64(part), self.clock.controls)
@@ -218,7 +218,8 @@ class ModalRun:
         events = loop.begin.values
         for i, guard in enumerate(self.modes.guards(self.mode)):
             vanished = isinstance(guard, SlipEnds) and events[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
-            if not (vanished or events[i] * guard.direction > 0):
+            on_zero = events[i] == 0 and guard.direction  # it may lead past zero from there
+            if not (vanished or on_zero or events[i] * guard.direction > 0):
                 continue
             problem = self._problem(clock)
             soon = computed(_value_soon, problem, Node.of(state))[i]
@@ -239,7 +240,25 @@ class ModalRun:
         problem = self._problem(clock)
         if self.mode not in self.empty:
             self.empty[self.mode] = Crossings.none_of(problem.events, self.system, state.g, clock.t0)
-        return Watching(problem, state, None, self.empty[self.mode])
+        loop = Watching(problem, state, None, self.empty[self.mode])
+        t = clock.t0 + int(state.k) * clock.dt
+        if self.switches and len(last := self.switches[-1].t) and _is_same(last[-1], t, self.clock.dt):
+            self._leave_zeros(loop, problem, state)
+        return loop
+
+    def _leave_zeros(self, loop: Watching, problem: Problem, state: State) -> None:
+        """Set values that are zero by rounding after a transition to zero, so that the motion leaves them without an
+        event; not those of guards with a direction, which may lead past zero at the same instant.
+        """
+        values, n_guards = loop.begin.values, len(self.modes.guards(self.mode))
+        crossed_both_ways = np.array(
+            [i >= n_guards or not event.direction for i, event in enumerate(problem.events)], bool
+        )
+        if np.any(crossed_both_ways & (values != 0)):
+            soon = computed(_value_soon, problem, Node.of(state))
+            change = (soon - values) * (ROUNDING * self.clock.dt / problem.clock.dt / SOON)
+            at_zero = crossed_both_ways & (np.abs(values) <= np.abs(change))
+            loop.begin = loop.begin._replace(values=np.where(at_zero, 0.0, values))
 
     def _time(self, k: int) -> float:
         return float(self.clock.t0 + k * self.clock.dt)
@@ -291,6 +310,11 @@ class ModalRun:
             t=np.concatenate([piece.t for piece in self.pieces]),
             mode=np.concatenate([np.full(len(piece.rows), piece.mode, np.int64) for piece in self.pieces]),
         )
+
+
+def _is_same(t: float, other: float, dt: float) -> bool:
+    """True if two times of a run with steps dt are the same, up to rounding."""
+    return bool(abs(other - t) <= 4 * np.finfo(float).eps * max(abs(t), abs(other), abs(dt)))
 
 
 def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:

@@ -73,6 +73,7 @@ def test_modes_are_perturbations_of_everything(lines):
     np.testing.assert_allclose(line.modes - line.tangent @ (line.tangent.T @ line.modes), 0.0, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_root_locus(riding):
     system, g0, unit = riding
     root_locus(system, [1.0, 2.0], lambda v: (g0, v * unit))  # compiles
@@ -109,6 +110,7 @@ def test_root_locus_over_a_parameter(riding):
         root_locus(system, trails, motion(0.08))
 
 
+@pytest.mark.slow
 def test_upright_running_is_found(riding):
     system, g0, unit = riding
     leaning = upright(system, lean=0.02)

@@ -24,6 +24,7 @@ def cart(root="planar", **more):
     return bodies.tree(links, contacts=contacts, **more)
 
 
+@pytest.mark.slow
 def test_a_cart_is_that_of_planar_bodies():
     system = cart()
     assert system.reduced
@@ -44,6 +45,7 @@ def test_a_cart_is_that_of_planar_bodies():
     np.testing.assert_allclose(one.g_vector, two.g_vector, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_redundant_rows_of_wheels_are_known():
     one = cart()
     both = bodies.tree(one.tree.links, contacts=[Wheel("left", RADIUS), Wheel("right", RADIUS)])

@@ -11,6 +11,7 @@ from geonh.bodies import Joint, Link, Loop, Spring
 from geonh.bodies.ranks import evaluated_at
 
 
+@pytest.mark.slow
 def test_a_car_axis_with_moving_ends_is_that_of_the_test_set():
     system = car_axis()
     g0, xi0 = bodies.start(system, {"l": 0.5}, {"l": 0.0, "phi": -1.0})
@@ -174,7 +175,7 @@ def test_a_spring_between_links_is_that_of_a_prismatic_joint():
         ({"loops": ["a"]}, "loops must be a list of Loop"),
         ({"springs": [Spring("a", "none")]}, "there is no link 'none'"),
         ({"prescribed": {"none": jnp.sin}}, "prescribed: 'none' is no joint"),
-        ({"prescribed": {"b": 1.0}}, "must be a function"),
+        ({"prescribed": {"b": 1.0}}, "must be a function, got 1.0"),
     ],
 )
 def test_loops_and_springs_are_judged(more, words):

@@ -37,6 +37,7 @@ SLOW = [pytest.param(*pair, marks=pytest.mark.slow) for pair in (("midpoint", "e
 
 
 @pytest.mark.parametrize(("rule", "retraction"), [("trapezoid", "cayley"), ("left", "exp"), *SLOW])
+@pytest.mark.quick("trapezoid-cayley")
 def test_variational_integrators_are_symplectic(rule, retraction):
     system, at = top()
     assert symplecticity_defect(system, Variational(rule, retraction), dt=0.05, **at) < 1e-13

@@ -80,6 +80,21 @@ def test_increments_have_a_field_of_their_own():
     assert 1.5 < found[0].defect / found[1].defect < 4.5
 
 
+def test_of_constraints_nonlinear_in_the_velocity():
+    """Explicit methods have no adjoint for these: all iterates lead forwards."""
+    system = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        potential=lambda x: x[0] * x[1],
+        distribution=gn.VelocityConstraints(lambda x, xi: [xi @ xi - 1.0]),
+    )
+    given = {"g0": [0.3, -0.2], "xi0": [0.6, 0.8]}
+    defects = [modified_field(system, "rkmk4", dt=h, **given).defect for h in (0.04, 0.03, 0.02, 0.015)]
+    assert abs(np.polyfit(np.log([0.04, 0.03, 0.02, 0.015]), np.log(defects), 1)[0] - 4) < 0.1, defects
+    acceleration = modified_field(system, "rkmk4", dt=0.04, **given).acceleration
+    assert abs(acceleration @ given["xi0"]) < 1e-11  # tangent to c = 0
+
+
 def test_a_step_that_turns_too_far_is_refused():
     ball = gn.System(gn.groups.SO3(), metric=np.diag([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="too long for a modified field"):

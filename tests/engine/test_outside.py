@@ -163,6 +163,7 @@ def test_first_calls_compile_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["snakeboard", "chaplygin-sphere", "veselova"])
+@pytest.mark.quick("veselova")
 def test_methods_of_systems_agree_with_xla(name):
     system = catalogue[name].system()
     start = catalogue[name].start(system)

@@ -25,6 +25,7 @@ def unit(version, folder, name="chaplygin-sleigh", **options):
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.quick("3")
 def test_a_unit_is_valid_and_has_the_bits_of_solve(version, tmp_path):
     built, system, start = unit(version, tmp_path)
     (file,) = built.files

@@ -62,6 +62,7 @@ def test_methods_without_an_adjoint():
     assert (kept @ kept).order == 4
 
 
+@pytest.mark.slow
 def test_the_midpoint_rule_with_cayley_is_not_its_own_adjoint():
     """τ(ζ) is not τ(ζ/2)²: symmetric up to O(h⁴), and its adjoint, of the other rule, is exact."""
     system, method = random_system("SO3"), gn.SymmetricProjection("midpoint")

@@ -150,6 +150,7 @@ QUICK = ("gni", "rattle", "shake", "rkmk4", "projected")
     "name",
     [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in gn.methods if n not in NOT_FORCED],
 )
+@pytest.mark.quick("gni", "rkmk4")
 def test_forces_and_controls_are_of_full_order(name):
     system = forced("R3" if name == "shake" else "SO3")
     controls = lambda t: jnp.stack([jnp.sin(t), 0.0 * t, jnp.cos(t)])  # noqa: E731
@@ -218,6 +219,7 @@ def test_units_do_not_matter(method):
 
 
 @pytest.mark.parametrize("method", ["midpoint", "gauss4", "discrete-gradient", "itoh-abe"])
+@pytest.mark.quick("gauss4")
 def test_what_a_stiff_damper_held_moves_when_it_lets_go(method):
     """x moves, z swings, y is held by 1e8 N s/m for a second, then pulled by 1e-7 N: its Jacobian falls by 1e6."""
     pull, end = 1e-7, 200.0

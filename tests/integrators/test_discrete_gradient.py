@@ -73,6 +73,7 @@ def test_a_lagrangian_and_its_metric_and_potential_are_one_system(method):
     [RATTLE(), Feedback({"constraint": 5.0, "energy": 1.0}, "rk4")],
     ids=["rattle", "feedback"],
 )
+@pytest.mark.quick("rattle")
 def test_other_methods_for_quadratic_lagrangians_take_it_too(method):
     """RATTLE where M and the linear part are constant; each at its order, and refused where ℓ is not quadratic."""
     rng = np.random.default_rng(4)
@@ -249,6 +250,7 @@ def test_itoh_abe_keeps_the_energy_of_small_things():
     assert np.ptp(run.energy) < 1e-14 * np.abs(run.energy).max()
 
 
+@pytest.mark.slow
 def test_a_run_is_differentiable():
     system = quadratic(1.0)
     at = start(system)

@@ -13,6 +13,7 @@ H = OPTIONS["dt"]
 
 
 @pytest.mark.parametrize(("rule", "constraint"), [("trapezoid", "trapezoid"), ("left", 0.25)])
+@pytest.mark.quick("left-0.25")
 def test_the_discrete_principle_holds_at_every_node(rule, constraint):
     """p⁻ − p⁺ annihilates D, φ(x, ζ) = 0, and the momenta are those of the steps on both sides."""
     system, method = random_system("SO3", affine=True), DLA(rule, constraint)

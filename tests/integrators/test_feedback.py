@@ -44,6 +44,7 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
         np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
     system, method = (
         random_system("SO3"),
@@ -122,6 +123,7 @@ def test_the_stability_limit_on_a_group_with_coordinates_is_that_of_the_constrai
 
 @pytest.mark.parametrize("group", ["SE2xT1", "SO3", "SE3"])
 @pytest.mark.parametrize("solver", ["euler", "rk4"])
+@pytest.mark.quick("euler-SO3", "rk4-SE2xT1")
 def test_the_stability_limit_in_a_trace_is_that_of_solve(group, solver):
     """The traced condition, positive pivots of limit·1 − dt·∇²V, is that of the eigenvalues, which ``solve`` tests."""
     system, method = random_system(group), Feedback({"group": 30.0, "constraint": 5.0, "energy": 3.0}, solver)

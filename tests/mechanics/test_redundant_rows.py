@@ -86,6 +86,7 @@ def test_four_wheels_move_as_two_with_every_method(name):
     same_motion(name)
 
 
+@pytest.mark.slow
 def test_four_wheels_move_as_two_under_feedback():
     same_motion(gn.integrators.Feedback(1.0, "rk4"))
 
@@ -100,8 +101,8 @@ def same_motion(method):
     assert np.abs(four.constraint_residual).max() < 10 * held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rkmk5", "gauss4"])
-@pytest.mark.quick("gauss4")
 def test_four_wheels_move_as_two_with_steps_that_a_tolerance_chooses(name):
     start = {"g0": G0, "xi0": XI0, "tolerance": 1e-6, "t_end": 2.0}
     two, four = (gn.solve(system, name, **start) for system in (TWO, FOUR))
@@ -154,6 +155,7 @@ def test_multipliers_are_of_least_norm():
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.quick("1e-06")
 def test_the_scale_of_a_row_does_not_matter(size):
     def rows(x, p):
         mu = _wheels(x, p)[::2]
@@ -243,12 +245,13 @@ def test_linearisation_and_growth_vector():
 
 
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+@pytest.mark.quick("jacrev")
 def test_gradients(mode):
     """By the length and by the size of a redundant row, on which the motion does not depend."""
 
     def reached(values, system):
         changed = gn.mechanics.system.with_parameters(system, {"length": values[0], "size": values[1]})
-        run = gn.integrate(changed, xi0=changed.project(G0, XI0), g0=G0, dt=0.02, n_steps=20)
+        run = gn.integrate(changed, "rkmk4", xi0=changed.project(G0, XI0), g0=G0, dt=0.02, n_steps=20)
         return jnp.stack(
             [run.g[0][-1] @ jnp.array([1.0, 2.0, 3.0]), run.multipliers[-1, 0] + 2 * run.multipliers[-1, -1]]
         )

@@ -41,6 +41,7 @@ QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle")
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in catalogue])
+@pytest.mark.quick("suslov", "snakeboard")
 def test_every_system_has_a_readable_figure(name):
     trajectory = run(name)
     figure = trajectory.plot()
@@ -92,6 +93,10 @@ def test_units_that_are_declared_and_names_that_are_typeset():
     said = words(run("double-pendulum", n_steps=3).plot())
     assert "velocity (m/s)" in said
     assert "$v_{x1}$" in said
+
+
+@pytest.mark.slow
+def test_rates_of_angles_are_typeset():
     assert {r"$\dot{\theta}_{R}$", r"$\dot{\delta}$"} <= set(words(run("whipple-bicycle", n_steps=3).plot()))
 
 

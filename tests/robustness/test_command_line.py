@@ -470,7 +470,7 @@ def test_python_runs_the_package():
     assert done.stdout == f"geonh {gn.__version__}\n"
 
 
-RUN = "run chaplygin-sphere --steps 20 --out ."
+RUN = "run suslov --steps 20 --out ."
 PLACES = {
     "cp1252": ("PYTHONIOENCODING=cp1252 ", "", 0, ""),
     "ascii": ("PYTHONIOENCODING=ascii ", "", 0, ""),
@@ -498,11 +498,11 @@ def test_a_run_is_saved_wherever_its_words_go(tmp_path, place):
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, encoding="latin-1", env=environment
     )
     assert (done.returncode, done.stderr.strip()) == (code, warned)
-    assert {path.name for path in tmp_path.iterdir()} == {"chaplygin-sphere.nc", "chaplygin-sphere.png"}
-    assert gn.Trajectory.load(tmp_path / "chaplygin-sphere.nc").k[-1] == 20
+    assert {path.name for path in tmp_path.iterdir()} == {"suslov.nc", "suslov.png"}
+    assert gn.Trajectory.load(tmp_path / "suslov.nc").k[-1] == 20
     if before:
         assert "?" in done.stdout
-        assert "saved chaplygin-sphere.png" in done.stdout
+        assert "saved suslov.png" in done.stdout
 
 
 def test_a_table_that_cannot_be_shown_ends_in_a_line():

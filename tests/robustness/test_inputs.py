@@ -206,6 +206,7 @@ LOOKED_UP = {
 
 @pytest.mark.parametrize("ingredients", LOOKED_UP.values(), ids=LOOKED_UP)
 @pytest.mark.parametrize("call", [run, pytest.param(integrated, marks=pytest.mark.slow)])
+@pytest.mark.quick("run-forms", "run-potential")
 def test_an_index_that_leaves_its_array_on_the_way_stops_the_run(call, ingredients):
     """JAX reads the last entry for ever. Inside its range a table is read as it is."""
     system = made(**ingredients)

@@ -91,6 +91,7 @@ def test_a_lagrangian_whose_hessian_goes_wrong_on_the_way():
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "rk4", pytest.param("gauss4", marks=pytest.mark.slow), "lobatto2"])
+@pytest.mark.quick("rkmk4")
 def test_a_momentum_that_no_velocity_has(method):
     """ℓ = v²/2 − v⁴/12 − V: p is at most 2/3, at v = 1, where the Hessian changes its sign; a force drives it on."""
     system = general(lambda x, v: 0.5 * (v @ v) - v[0] ** 4 / 12 + 0.3 * x[0])
@@ -199,6 +200,7 @@ def falling(v, k, n_steps, method):
 
 
 @pytest.mark.parametrize("method", [gn.GNI(), gn.RKMK(4)], ids=["gni", "rkmk4"])
+@pytest.mark.quick("rkmk4")
 def test_a_step_that_fails_does_not_poison_the_derivatives_of_those_before(method):
     start = (jnp.ones(()), jnp.ones(()))
     status = jax.jit(lambda v, k: falling(v, k, 40, method).status)(*start)

@@ -87,6 +87,7 @@ def test_an_event_that_is_no_number_warns():
 
 
 @pytest.mark.parametrize("by_file", [False, True])
+@pytest.mark.quick("True")
 def test_a_run_without_events_so_far_goes_on_to_some(tmp_path, by_file):
     sleigh = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
     options = {"xi0": [0.8, -0.5, 0.0], "dt": 0.05, "events": event(lambda t, g, xi, lam: xi[1])}
@@ -111,6 +112,7 @@ OTHER_EVENTS = {
 
 @pytest.mark.parametrize(("other", "words"), OTHER_EVENTS.values(), ids=OTHER_EVENTS)
 @pytest.mark.parametrize("by_file", [False, True])
+@pytest.mark.quick("False-function", "True-direction")
 def test_another_event_of_the_same_name_is_refused_or_allowed_and_told(tmp_path, other, words, by_file):
     begun = gn.solve(
         SPRING, xi0=[0.0, 0.3], g0=[1.0, 0.0], dt=0.1, n_steps=20, events=event(lambda t, g, xi, lam: g[0])

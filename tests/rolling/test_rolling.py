@@ -270,6 +270,7 @@ def test_a_cigar_that_tips_over_in_a_bowl_touches_with_its_lower_end():
     assert all(np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() < 1 + 1e-6 for g in run.g[::10])
 
 
+@pytest.mark.slow
 def test_a_ball_before_a_step_is_seen_to_reach_through_it():
     def level(x):
         return 0.2 * (1 + np.tanh((x - 1) / 0.05))
@@ -441,6 +442,7 @@ def test_balls_that_cannot_be_are_refused():
         gn.systems.routh_sphere(a=-0.4)
 
 
+@pytest.mark.slow
 def test_the_page_prints_the_time_that_it_tells(capsys):
     page = (Path(__file__).parents[2] / "docs" / "rolling.md").read_text()
     words, code = page.split("## Rattleback")[1].split("```python")[:2]

@@ -147,6 +147,51 @@ def test_transitions_at_once_are_taken_in_their_order():
         assert len(run.switches.t) == 1
 
 
+def relay():
+    """A particle that is pushed back from both sides of zero; its guards are crossed both ways."""
+    side = gn.Event(lambda t, x, xi, lam: x[0], name="zero")
+    left = gn.System(Translations(1), metric=[1.0], potential=lambda x: -2.0 * x[0])
+    right = gn.System(Translations(1), metric=[1.0], potential=lambda x: 3.0 * x[0])
+    return gn.Modes(
+        {"left": left, "right": right}, [gn.Transition("left", side, "right"), gn.Transition("right", side, "left")]
+    )
+
+
+def test_a_guard_that_both_modes_have_is_crossed_once():
+    """The instant is known to rounding, on either side of zero: from there no guard or event is crossed once more."""
+    rng, seen = np.random.default_rng(0), gn.Event(lambda t, x, xi, lam: x[0], name="seen")
+    for _ in range(12):
+        start = {"g0": [-rng.uniform(0.1, 2.0)], "xi0": [rng.normal()]}
+        run = gn.solve(relay(), "gauss4", mode="left", **start, dt=0.05, n_steps=60, events=seen)
+        away = np.abs(run.g[:, 0]) > 1e-9
+        np.testing.assert_array_equal(run.mode[away], np.where(run.g[away, 0] < 0, "left", "right"))
+        assert len(run.switches.t) > 0
+        np.testing.assert_allclose(run.events["seen"].t, run.switches.t, rtol=0, atol=1e-13)
+
+
+def test_a_guard_is_zero_at_nodes():
+    """sin πt is zero by rounding at nodes, on either side."""
+    left, right = relay().systems
+    clock = gn.Event(lambda t, x, xi, lam: jnp.sin(jnp.pi * t), name="clock")
+    modes = gn.Modes(
+        {"left": left, "right": right}, [gn.Transition("left", clock, "right"), gn.Transition("right", clock, "left")]
+    )
+    given = {"mode": "left", "g0": [0.0], "xi0": [1.0], "dt": 0.05}
+    run = gn.solve(modes, "gauss4", **given, n_steps=70)
+    np.testing.assert_allclose(run.switches.t, [1.0, 2.0, 3.0], rtol=0, atol=1e-14)
+    on = gn.resume(gn.solve(modes, "gauss4", **given, n_steps=20), n_steps=50)
+    np.testing.assert_array_equal(on.g_vector, run.g_vector)
+
+
+def test_a_guard_with_a_direction_is_past_zero_where_it_leads_there():
+    """From the floor downwards at once, not through it; at rest there is no end of impacts."""
+    run = gn.solve(bouncing(0.5), "gauss4", mode="flight", g0=[0.0], xi0=[-1.0], dt=0.01, n_steps=8)
+    assert run.switches.t[0] == 0.0
+    np.testing.assert_allclose(run.g[-1], 0.5 * run.t[-1] - G * run.t[-1] ** 2 / 2, atol=1e-14)
+    rest = gn.solve(bouncing(0.5), "gauss4", mode="flight", g0=[0.0], xi0=[0.0], dt=0.01, n_steps=8, throw=False)
+    assert rest.status is Result.SWITCHES
+
+
 def test_events_in_all_modes():
     top = gn.Event(lambda t, x, xi, lam: xi[0], direction=-1, name="top")
     run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=top)

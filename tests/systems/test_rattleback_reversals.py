@@ -28,6 +28,7 @@ def test_the_default_method_finds_it_at_second_order():
     np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), 2, atol=0.35)  # 109 rad/s are fast for it
 
 
+@pytest.mark.slow
 def test_it_turns_round_when_it_was_published_and_again():
     """From −5 rad/s it reverses at 2.8 s and back at 17.3 s."""
     run = spun("gauss4", 1e-3, 25.0, [SPIN, THIRD])

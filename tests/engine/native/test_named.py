@@ -54,6 +54,7 @@ def test_a_kept_inverse(n):
 
 @pytest.mark.parametrize("function", [solve, solve_spd, correction], ids=["solve", "solve_spd", "correction"])
 @pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.quick("3-solve", "3-correction")
 def test_derivatives_and_batches(function, n):
     A, b = matrix(n, n)[1], random(3, n)
     A = A @ A.T if function is solve_spd else A
