@@ -30,7 +30,6 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "numerics.waiting": ("engine.interrupts",),
     "alternation": ("results.parasitic",),
     "cards": ("plotting.cards",),
-    "control.programmes": ("control.nlp", "control.chart"),
     "continuing": ("results.same_system", "results.digests"),
     "events": ("results.events", "results.interpolation", "results.zeros"),
     **{name: (f"results.{name}",) for name in ("files", "observables", "tables", "trajectory")},

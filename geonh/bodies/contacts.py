@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_constant, as_flag, as_text
+from geonh.arguments.validators import as_constant, as_flag, as_text, shortly
 from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Joint
 from geonh.bodies.motion import Bodies, ahead_of, bodies, frames, hat, library, motion, number, rate_of
@@ -143,7 +143,7 @@ def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
     for contact in contacts:
         link = tree.by_name.get(contact.link)
         if link is None:
-            raise ValueError(f"contacts: there is no link {contact.link!r}; there are {list(tree.by_name)}")
+            raise ValueError(f"contacts: there is no link {shortly(contact.link)}; there are {list(tree.by_name)}")
         if isinstance(contact, Wheel) and contact.axis is None:
             if link.joint.kind not in ("revolute", "continuous"):
                 raise ValueError(f"wheel {contact.link!r} needs axis=: the joint of its link is {link.joint.kind}")

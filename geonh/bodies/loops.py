@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_constant, as_text, one_of
+from geonh.arguments.validators import as_constant, as_text, one_of, shortly
 from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Spring
 from geonh.bodies.motion import has, hat, library, number, plane, poses, states
@@ -136,7 +136,7 @@ def refuse_strangers(owner: Loop | Spring, tree: Tree, called: str) -> None:
     """Raise ValueError where a loop or spring does not connect two links, or a link and space."""
     for name in (owner.link, owner.other):
         if name and name not in tree.by_name:
-            raise ValueError(f"{called}: there is no link {name!r}; there are {list(tree.by_name)}")
+            raise ValueError(f"{called}: there is no link {shortly(name)}; there are {list(tree.by_name)}")
     if owner.link == owner.other:
         raise ValueError(f"{called} must connect two links, or a link and space")
 

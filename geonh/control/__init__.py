@@ -1,6 +1,18 @@
-"""Optimal control between given states, and estimation of parameters from observed motions."""
+"""Optimal control between given states, feedback, and estimation of parameters from observed motions."""
 
 from geonh.control.estimation import Estimate, estimate
+from geonh.control.feedback import Tracking, closed_loop, tracking
 from geonh.control.optimal import OptimalControl, optimal_control
+from geonh.control.receding import ModelPredictiveControl, mpc
 
-__all__ = ["Estimate", "OptimalControl", "estimate", "optimal_control"]
+__all__ = [
+    "Estimate",
+    "ModelPredictiveControl",
+    "OptimalControl",
+    "Tracking",
+    "closed_loop",
+    "estimate",
+    "mpc",
+    "optimal_control",
+    "tracking",
+]

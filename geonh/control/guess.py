@@ -15,23 +15,30 @@ from geonh.engine import mapped
 from geonh.groups.base import as_points
 from geonh.results.trajectory import Trajectory
 
+TRIES = 12
+"""Maximum number of guesses where none is given."""
 WAVE = 0.3
 """Standard deviation of the slow waves of perturbed guesses, in radians or metres."""
 
 
 def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: float) -> DiscreteMotion:
     """Motion with the nodes of the problem, from one of any number of steps, with the given start and end."""
-    group, K, count = problem.system.group, problem.n_steps, len(motion.u)
-    place = np.linspace(0.0, count - 1.0, K + 1)
-    i = np.minimum(place.astype(int), count - 2)
-    s = place - i
-    low, high = (jax.tree.map(lambda a, at=at: np.asarray(a)[at], motion.g) for at in (i, i + 1))
-    g = mapped(_between, group, (low, high, s))
-    xi, u = ((1 - s)[:, None] * a[i] + s[:, None] * a[i + 1] for a in (motion.xi, motion.u))
-    for leaf, first in zip(jax.tree.leaves(g), jax.tree.leaves(problem.steering.start), strict=True):
+    steering = problem.steering
+    made = resampled(problem, motion, np.linspace(0.0, len(motion.u) - 1.0, problem.n_steps + 1))
+    for leaf, first in zip(jax.tree.leaves(made.g), jax.tree.leaves(steering.start), strict=True):
         leaf[0] = first
-    xi[0] = problem.steering.xi_start
-    return DiscreteMotion(g, xi, u, span)
+    made.xi[0] = steering.xi_start
+    return made._replace(span=span, t0=steering.t0)
+
+
+def resampled(problem: Transcription, motion: DiscreteMotion, places: np.ndarray) -> DiscreteMotion:
+    """Motion at places among its nodes, by geodesics."""
+    i = np.minimum(places.astype(int), len(motion.u) - 2)
+    s = places - i
+    low, high = (jax.tree.map(lambda a, at=at: np.asarray(a)[at], motion.g) for at in (i, i + 1))
+    g = problem.between((low, high, s))
+    xi, u = ((1 - s)[:, None] * a[i] + s[:, None] * a[i + 1] for a in (motion.xi, motion.u))
+    return motion._replace(g=g, xi=xi, u=u)
 
 
 def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
@@ -47,7 +54,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
     if isinstance(guess, Trajectory):
         nodes = jax.tree.map(np.asarray, guess.g)
         return interpolated_motion(
-            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span), span
+            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span, 0.0), span
         )
     if callable(guess):
         times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
@@ -69,7 +76,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
     low, high = (jax.tree.map(lambda a, i=i: a[i], points) for i in (slice(0, -1), slice(1, None)))
     speeds = mapped(_relative, group, (low, high)) * (count - 1) / span
     xi = np.concatenate([speeds[:1], (speeds[:-1] + speeds[1:]) / 2, speeds[-1:]])
-    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span), span)
+    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span, 0.0), span)
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
@@ -77,7 +84,7 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
     ends = jax.tree.map(lambda a, b: np.stack([a, b]), start, end)
-    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0)
+    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0, 0.0)
     line = interpolated_motion(problem, still, steering.span)
     yield line
     waves = np.sin(np.pi * np.outer(np.linspace(0, 1, K + 1), [1, 2, 3])) / [1, 2, 3]
@@ -86,11 +93,6 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
         nodes = step[:-1].reshape(K + 1, m)
         nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
         yield problem.moved(line, step)
-
-
-def _between(group: Any, node: tuple) -> Any:
-    low, high, s = node
-    return group.project(group.compose(low, group.exp(s * _relative(group, (low, high)))))
 
 
 def _relative(group: Any, node: tuple) -> Array:

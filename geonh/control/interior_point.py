@@ -13,7 +13,7 @@ Source: Wächter, Biegler, *Math. Program.* 106 (2006) 25.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,7 +100,8 @@ class InteriorPoint:
     def __init__(self, problem: Transcription, max_iterations: int = 300) -> None:
         self.problem, self.max_iterations = problem, max_iterations
         names, lower, upper = problem.bounds
-        soft = RELAXED * np.array([not name.startswith(("control", "rate")) for name in names], float)
+        self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
+        soft = RELAXED * self._is_soft
         self.lower, self.upper = lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper))
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
@@ -127,8 +128,10 @@ class InteriorPoint:
         return min(1.0, keep * ratios.min(initial=np.inf))
 
     # --- the method --------------------------------------------------------------------------------------------
-    def solve(self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1) -> Outcome:
-        """Search for a local minimum from a motion, or from all of an iterate."""
+    def solve(
+        self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1, least: float = TOLERANCE / 10
+    ) -> Outcome:
+        """Search for a local minimum from a motion, or from all of an iterate, down to a barrier parameter."""
         problem = self.problem
         now = problem.values(motion)
         zero = np.zeros(len(now.equations))
@@ -158,13 +161,14 @@ class InteriorPoint:
         while True:
             at = problem.linearised(point.motion, point.equations, point.inequalities, scale)
             residual = self._stationarity(at, point, scale)
-            if max(self._error(at.values, point, residual, 0.0)) <= 1 or failure:
+            solved = max(self._error(at.values, point, residual, least if least > TOLERANCE else 0.0)) <= 1
+            if failure or (solved and mu <= max(least, TOLERANCE)) or (solved and least <= TOLERANCE):
                 break
             if self.iterations >= self.max_iterations:
                 failure = f"no convergence in {self.iterations} iterations"
                 break
-            while mu > TOLERANCE / 10 and max(self._error(at.values, point, residual, mu)) * TOLERANCE <= 10 * mu:
-                mu = max(TOLERANCE / 10, min(0.2 * mu, mu**1.5))
+            while mu > least and max(self._error(at.values, point, residual, mu)) * TOLERANCE <= 10 * mu:
+                mu = max(least, min(0.2 * mu, mu**1.5))
                 barred = _Filter([(largest, -np.inf)])
             if not abs(at.values.cost) * scale < UNBOUNDED:
                 failure = f"the cost decreases without bound, to {at.values.cost:.3g}"
@@ -240,6 +244,26 @@ class InteriorPoint:
         node = min(row // max(problem.shapes.inequalities.intervals, 1), problem.n_steps)
         return f"{names[row]} is beyond its bounds by {beyond[row]:.2g} at node {node}"
 
+    def followed(self, point: Iterate, mu: float, iterations: int, softness: float) -> Iterate | None:
+        """Iterate after Newton steps with a barrier parameter that stays, and inequalities that are soft, but for those
+        of controls; None if there is none."""
+        for _ in range(iterations):
+            at = self.problem.linearised(point.motion, point.equations, point.inequalities, 1.0)
+            found = self._direction(at, point, 1.0, mu, softness * self._is_soft)
+            if found is None or not np.isfinite(found[1].unknowns).all():
+                return None
+            step, keep = found[1], max(0.99, 1 - mu)
+            alpha = self._longest(point.slacks, step.slacks, keep)
+            slacks = point.slacks + alpha * step.slacks
+            of_bounds = self._dual_length(point, step, keep)
+            point = self._accepted(point, alpha * step.unknowns, slacks, step, alpha, of_bounds, mu)
+        return point
+
+    def off(self, point: Iterate) -> float:
+        """Largest violation of the equations by a motion."""
+        off = np.abs(self.problem.values(point.motion).equations).max()
+        return float(off) if np.isfinite(off) else np.inf
+
     def polished(self, motion: DiscreteMotion, multipliers: np.ndarray, iterations: int) -> Outcome:
         """Outcome of another solver that found a motion and multipliers of equations and inequalities."""
         values, mu = self.problem.values(motion), TOLERANCE / 10
@@ -304,11 +328,16 @@ class InteriorPoint:
         return Parts(*(h + np.matmul(c.transpose(0, 2, 1) * w[:, None, :], c) for h, c, w in parts))
 
     def _direction(
-        self, at: Linearisation, point: Iterate, scale: float, mu: float
+        self, at: Linearisation, point: Iterate, scale: float, mu: float, softness: Any = 0.0
     ) -> tuple[Factors, _Direction] | None:
-        """Newton's direction, with the Hessian shifted to the inertia of a minimum."""
+        """Newton's direction, with the Hessian shifted to the inertia of a minimum.
+
+        Inequalities may be soft, c − s = softness·y: their violation r then costs r²/(2 softness).
+        """
         low, high = point.slacks - self.lower, self.upper - point.slacks
-        sigma = point.lower / low + point.upper / high
+        stiffness = point.lower / low + point.upper / high
+        yields = 1 / (1 + softness * stiffness)
+        sigma = yields * stiffness
         hessian = self._condensed(at, sigma)
         n_equations, shift, corner = len(point.equations), 0.0, 0.0
         while True:
@@ -328,32 +357,21 @@ class InteriorPoint:
         pull = mu / high - mu / low  # of the barriers, on the slacks
         gap = at.values.inequalities - point.slacks
         stationarity = scale * at.gradient + at.equations.T @ point.equations
-        right = -stationarity - at.inequalities.T @ (pull + sigma * gap)
+        right = -stationarity - at.inequalities.T @ (yields * pull + sigma * gap)
         found = factors.solve(np.concatenate([right, -at.values.equations]))
-        return factors, self._completed(at, point, found, sigma, pull, gap, mu)
-
-    def _completed(
-        self,
-        at: Linearisation,
-        point: Iterate,
-        found: np.ndarray,
-        sigma: np.ndarray,
-        pull: np.ndarray,
-        gap: np.ndarray,
-        mu: float,
-    ) -> _Direction:
-        """Direction of the slacks and all multipliers, from that of unknowns and equations."""
         unknowns, equations = found[: self.problem.size], found[self.problem.size :]
-        slacks = at.inequalities @ unknowns + gap
-        low, high = point.slacks - self.lower, self.upper - point.slacks
-        return _Direction(
+        along = at.inequalities @ unknowns + gap
+        inequalities = yields * pull + sigma * along
+        slacks = along - softness * inequalities
+        direction = _Direction(
             unknowns,
             slacks,
             equations,
-            pull + sigma * slacks - point.inequalities,
+            inequalities - point.inequalities,
             mu / low - point.lower - point.lower / low * slacks,
             mu / high - point.upper + point.upper / high * slacks,
         )
+        return factors, direction
 
     def _search(
         self,

@@ -28,7 +28,7 @@ from jax import Array
 
 from geonh.control.steering import Conditions
 from geonh.engine import SIDE_BY_SIDE, jacobian
-from geonh.groups.base import ArrayLike, Point
+from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -45,19 +45,21 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, the span T, and the index k of its first node."""
+    """Both ends of an interval, the span T, the time t₀ of the first node, and the index k of the interval."""
 
     begin: Node
     end: Node
     span: ArrayLike
+    t0: ArrayLike
     k: ArrayLike
 
 
 class End(NamedTuple):
-    """The last node, and the span T."""
+    """The last node, the span T, and t₀."""
 
     node: Node
     span: ArrayLike
+    t0: ArrayLike
 
 
 class Weights(NamedTuple):
@@ -74,7 +76,6 @@ class Equations(NamedTuple):
     system: System
     method: Integrator
     conditions: Conditions
-    t0: ArrayLike
     n_steps: ArrayLike
 
 
@@ -102,7 +103,7 @@ def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
     size = (len(z) - 1) // 2
     begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size:-1])
     h = (interval.span + z[-1]) / of.n_steps
-    t = of.t0 + interval.k * h
+    t = interval.t0 + interval.k * h
     rates = (end.u - begin.u) / h
     inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
     cost = _running_cost(of, t, h, begin, end)
@@ -113,7 +114,7 @@ def end_values(of: Equations, data: tuple[End, Array]) -> Values:
     """Values of the end perturbed by z, (η, δξ, δu) and δT."""
     end, z = data
     span, node = end.span + z[-1], _moved(of, end.node, z[:-1])
-    conditions, t = of.conditions, of.t0 + span
+    conditions, t = of.conditions, end.t0 + span
     inequalities = [
         conditions.at_node(of.system, t, node),
         conditions.at_end(of.system, t, node),
@@ -142,6 +143,13 @@ def moved(group: Any, data: tuple[Node, Array]) -> Node:
     n = len(node.xi)
     g = group.project(group.compose(node.g, group.exp(z[:n])))
     return Node(g, node.xi + z[n : 2 * n], node.u + z[2 * n :])
+
+
+def geodesic(group: Any, data: tuple[Point, Point, Array]) -> Point:
+    """Point a part s of the way from one to another."""
+    low, high, s = data
+    way = group.log(group.compose(group.inverse(low), high))
+    return group.project(group.compose(low, group.exp(s * way)))
 
 
 def _moved(of: Equations, node: Node, z: Array) -> Node:
@@ -185,13 +193,19 @@ def _defects(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array
 
 def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:
     def c(t: Array, node: Node) -> Array:
-        return of.conditions.cost.at(of.system, t, node.g, node.u)
+        return of.conditions.running_cost(of.system, t, node)
 
     ends = c(t, begin) + c(t + h, end)
     if of.method.guarantees.order <= 2:
         return h / 2 * ends
-    group = of.system.group
+    middle = between(of.system.group, begin, end, h, 0.5)
+    return h / 6 * (ends + 4 * c(t + h / 2, middle))
+
+
+def between(group: LieGroup, begin: Node, end: Node, h: Any, s: Any) -> Node:
+    """State a part s of the interval on: the cubic in the algebra through both ends with their velocities."""
     zeta = group.log(group.compose(group.inverse(begin.g), end.g))
-    slope = group.dexp_inv(-zeta) @ end.xi  # d/dt of log(g_k⁻¹g) at the end
-    middle = group.compose(begin.g, group.exp(zeta / 2 + h / 8 * (begin.xi - slope)))
-    return h / 6 * (ends + 4 * c(t + h / 2, Node(middle, begin.xi, (begin.u + end.u) / 2)))
+    first, last = h * begin.xi, h * (group.dexp_inv(-zeta) @ end.xi)  # slopes of log(g_k⁻¹g)
+    eta = s * first + s**2 * (3 * zeta - 2 * first - last) + s**3 * (first + last - 2 * zeta)
+    rate = first + 2 * s * (3 * zeta - 2 * first - last) + 3 * s**2 * (first + last - 2 * zeta)
+    return Node(group.compose(begin.g, group.exp(eta)), group.dexp(-eta) @ rate / h, begin.u + s * (end.u - begin.u))

@@ -16,7 +16,7 @@ import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of
-from geonh.control.guess import given_motion, interpolated_motion, motions
+from geonh.control.guess import TRIES, given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.steering import steering_problem
@@ -30,8 +30,6 @@ from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
-TRIES = 12
-"""Maximum number of guesses where none is given."""
 WARM = 1e-6
 """Barrier parameter of a warm start."""
 
@@ -158,8 +156,9 @@ def optimal_control(
     free_span : bool
         True to optimise the span as well.
     cost : callable, optional
-        c(t, g, u) or c(t, g, u, parameters) → scalar, of which J = ∫c dt, by Simpson's rule for methods of order above
-        2, and by the trapezoidal rule else; u·u when left out.
+        c(t, g, u) or c(t, g, xi, u), the latter with a third argument of that name, or with parameters at the end →
+        scalar, of which J = ∫c dt, by Simpson's rule for methods of order above 2, and by the trapezoidal rule else;
+        u·u when left out.
     terminal_cost : callable, optional
         c(t, g, ξ), or with parameters, added to J at the end.
     bounds, rates : (lower, upper), optional

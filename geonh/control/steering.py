@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -59,6 +60,7 @@ class Conditions(NamedTuple):
     """
 
     cost: UserFunction
+    cost_takes_xi: bool
     terminal_cost: UserFunction | None
     path: tuple[UserFunction, ...]
     terminal: tuple[UserFunction, ...]
@@ -69,6 +71,11 @@ class Conditions(NamedTuple):
     end_rows: ArrayLike
     xi_rows: ArrayLike
     span: ArrayLike
+
+    def running_cost(self, system: System, t: Array, node: Any) -> Array:
+        """Integrand of the cost at a node."""
+        at = (node.xi, node.u) if self.cost_takes_xi else (node.u,)
+        return self.cost.at(system, t, node.g, *at)
 
     def at_node(self, system: System, t: Array, node: Any) -> Array:
         """Values that are bounded at a node."""
@@ -177,8 +184,11 @@ def steering_problem(
     of_rates = Inequalities((), np.zeros(0), np.zeros(0)) if rates is None else _bounds(rates, "rates", rate_names)
     of_nodes = of_components + paths
     of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
+    takes_xi = callable(cost) and "xi" in list(signature(cost).parameters)[2:3]
+    arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
     conditions = Conditions(
-        cost=_cost(effort if cost is None else cost, "cost", "t, g, u", system, (0.0, g0, np.zeros(n_u))),
+        cost=_cost(effort if cost is None else cost, "cost", arguments, system, at),
+        cost_takes_xi=takes_xi,
         terminal_cost=None
         if terminal_cost is None
         else _cost(terminal_cost, "terminal_cost", "t, g, xi", system, node[:3]),

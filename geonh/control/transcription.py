@@ -25,6 +25,7 @@ from geonh.control.interval import (
     Weights,
     end_derivatives,
     end_values,
+    geodesic,
     interval_derivatives,
     interval_values,
     moved,
@@ -37,12 +38,13 @@ from geonh.mechanics.system import System
 
 
 class DiscreteMotion(NamedTuple):
-    """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; and the span T."""
+    """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; the span T, and t₀."""
 
     g: Point
     xi: np.ndarray
     u: np.ndarray
     span: float
+    t0: float
 
 
 class Parts(NamedTuple):
@@ -156,16 +158,11 @@ class Transcription:
 
     @functools.cached_property
     def _programs(self) -> dict[Callable, Callable]:
-        of = Equations(
-            self.system,
-            self.method,
-            self.steering.conditions,
-            np.float64(self.steering.t0),
-            np.float64(self.n_steps),
-        )
+        of = Equations(self.system, self.method, self.steering.conditions, np.float64(self.n_steps))
         n, n_u, m = self.system.group.dim, self.steering.n_controls, self.width
         node = Node(self.steering.start, np.zeros(n), np.zeros(n_u))
-        interval, end = Interval(node, node, np.float64(1), np.float64(0)), End(node, np.float64(1))
+        one = np.float64(1)
+        interval, end = Interval(node, node, one, one, one), End(node, one, one)
         sizes = zip(self.shapes.equations, self.shapes.inequalities, strict=True)
         weights = [Weights(np.zeros(a), np.zeros(b), np.float64(1)) for a, b in sizes]
         return {
@@ -174,6 +171,7 @@ class Transcription:
             interval_derivatives: prepared(interval_derivatives, of, (interval, np.zeros(2 * m + 1), weights[0])),
             end_derivatives: prepared(end_derivatives, of, (end, np.zeros(m + 1), weights[1])),
             moved: prepared(moved, self.system.group, (node, np.zeros(m))),
+            geodesic: prepared(geodesic, self.system.group, (node.g, node.g, one)),
         }
 
     def _data(self, motion: DiscreteMotion) -> Parts:
@@ -182,8 +180,8 @@ class Transcription:
             Node(jax.tree.map(lambda a, i=i: a[i], motion.g), motion.xi[i], motion.u[i])
             for i in (slice(0, K), slice(1, K + 1), slice(K, K + 1))
         )
-        spans = np.full(K, motion.span)
-        return Parts(Interval(first, second, spans, np.arange(float(K))), End(last, spans[:1]))
+        spans, t0 = np.full(K, motion.span), np.full(K, motion.t0)
+        return Parts(Interval(first, second, spans, t0, np.arange(float(K))), End(last, spans[:1], t0[:1]))
 
     def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
         """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
@@ -223,11 +221,22 @@ class Transcription:
         hessian = Parts(*(part.hessian for part in parts))
         return Linearisation(values, gradient, self._sparse(e), self._sparse(c), hessian, e, c)
 
+    def between(self, pairs: tuple) -> Point:
+        """Points between pairs of points, parts s of the way: (low, high, s) with a leading axis."""
+        return self._programs[geodesic](pairs)
+
+    def transitions(self, motion: DiscreteMotion) -> np.ndarray:
+        """Jacobians of the equations of all intervals, shape=[K, 2n, N], by the first state too."""
+        K, sizes = self.n_steps, (self.shapes.equations.intervals, self.shapes.inequalities.intervals)
+        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
+        data = self._data(motion).intervals, np.zeros((K, 2 * self.width + 1)), weights
+        return self._programs[interval_derivatives](data).equations
+
     def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
         """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, and the span T + δT."""
         nodes = step[:-1].reshape(self.n_steps + 1, self.width)
         node = self._programs[moved]((Node(motion.g, motion.xi, motion.u), nodes))
-        return DiscreteMotion(*node, motion.span + float(step[-1]))
+        return DiscreteMotion(*node, motion.span + float(step[-1]), motion.t0)
 
 
 def _joined(inner: Values, end: Values) -> Values:

@@ -95,11 +95,12 @@ class Composition(Integrator):
         fractions: tuple[float, ...],
         composed_order: int,
     ):
-        if not isinstance(members, tuple):
-            raise TypeError(f"members must be a tuple of methods, got {shortly(members)}")
+        for given, name, words in ((members, "members", "methods"), (sequence, "sequence", "indices of members")):
+            if not isinstance(given, tuple):
+                raise TypeError(f"{name} must be a tuple of {words}, got {shortly(given)}")
         for member in members:
             require_method(member, "members")
-        as_float64([*fractions], "fractions", (len(sequence),))
+        as_float64(fractions, "fractions", (len(sequence),))
         self.members, self.sequence, self.fractions = members, sequence, fractions
         self.composed_order = as_count(composed_order, "composed_order")
 

@@ -19,7 +19,7 @@ from jax import Array
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
-from geonh.arguments.validators import as_flag, entries, one_of, shortly
+from geonh.arguments.validators import as_flag, entries, is_whole, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _plain(number: Any) -> Any:
     """Convert a NumPy integer to an int, so that it does not enter the name of a compiled program."""
-    return int(number) if isinstance(number, np.integer) else number
+    return int(number) if is_whole(number) else number
 
 
 class Event(eqx.Module):

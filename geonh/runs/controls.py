@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     if controls is None:
         return None
     if callable(controls):
+        _refuse_law(controls)
         check_arguments(controls, "t", "controls")
     else:
         controls = as_float64(controls, "controls")
@@ -43,6 +45,19 @@ def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     if system.forces is None:
         raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     return controls
+
+
+def _refuse_law(controls: Any) -> None:
+    """Raise TypeError, saying where it goes, for a feedback law."""
+    try:
+        names = list(inspect.signature(controls).parameters)
+    except (TypeError, ValueError):  # a builtin without one
+        return
+    if names[:3] == ["t", "g", "xi"]:
+        raise TypeError(
+            "controls are functions of t, or values at the nodes; a feedback law of (t, g, xi) makes a system: "
+            "geonh.control.closed_loop(system, law)"
+        )
 
 
 def drive_of(system: Any, controls: Any, g: Point, xi: Any) -> Any:

@@ -75,7 +75,7 @@ def test_kinetic_energy_is_that_of_the_moving_poses(kind):
 
 
 @pytest.mark.parametrize("kind", ["screw", "spherical", "planar", "free"])
-@pytest.mark.quick("free", "planar")
+@pytest.mark.quick("planar")
 def test_energy_and_momentum_are_conserved(kind):
     links = arm(kind)
     system = bodies.tree(links)
@@ -86,6 +86,7 @@ def test_energy_and_momentum_are_conserved(kind):
     np.testing.assert_allclose(p, p[0], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_chain_on_ball_joints_is_that_of_a_lagrangian_by_hand():
     length, n = 0.4, 3
 

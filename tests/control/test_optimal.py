@@ -255,7 +255,7 @@ def test_the_order_is_four():
     """A nonlinear pendulum, by differences of the cost, of T and of the motion at half time."""
     pendulum = gn.System(Translations(1), metric=[1.0], forces=spring, name="pendulum")
     options = {"end": [2.0], "n_controls": 1, "span": 3.0, "free_span": True}
-    options["cost"] = lambda t, g, u: 0.5 + (1 + g[0] ** 2) * u @ u
+    options["cost"] = lambda t, g, xi, u: 0.5 + (1 + g[0] ** 2) * u @ u + jnp.sin(t) * xi[0] ** 2
     result = [optimal_control(pendulum, **options, n_steps=K) for K in (16, 32, 64, 128, 256)]
     for of in (lambda r: r.cost, lambda r: r.t[-1], lambda r: r.g[len(r.u) // 2, 0], lambda r: r.xi[len(r.u) // 4, 0]):
         falls = np.abs(np.diff([of(one) for one in result]))

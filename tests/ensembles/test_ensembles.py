@@ -42,7 +42,7 @@ def starts(system, n, seed=0):
 
 @pytest.mark.parametrize("method", ["projected", "gni", "gauss4"])
 @pytest.mark.filterwarnings("ignore::geonh.results.parasitic.AlternationWarning")
-@pytest.mark.quick("gni", "projected")
+@pytest.mark.quick("gni")
 def test_each_member_has_the_bits_of_its_own_run(method):
     system, n = top(), 11
     g0, xi0 = starts(system, n)

@@ -40,7 +40,7 @@ def last(run):
         ("controlled-snakeboard", "projected"),
     ],
 )
-@pytest.mark.quick("suslov-rkmk4", "controlled-snakeboard-projected")
+@pytest.mark.quick("suslov-rkmk4")
 def test_programs_in_c_and_in_cpp_print_the_bits_of_solve(name, method, tmp_path):
     built, run = built_of(name, method, tmp_path / "robot")
     for compiler, language, source in ((COMPILER, "-std=c99", "example.c"), (CPP, "-std=c++11", "example.cpp")):

@@ -27,6 +27,7 @@ def test_more_composed_groups(name):
     check_group(SLOW[name], tol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MATRIX)
 def test_matrix_group(name):
     check_group(MATRIX[name], half_turn=False)

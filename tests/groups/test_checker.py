@@ -112,6 +112,17 @@ class WrongSpace(SE2):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.quick(
+    "WrongAd-",
+    "WrongSignOfAd-",
+    "LeftTrivialisedDexp-",
+    "SpatialTangent-",
+    "NotAssociative-",
+    "WrongInverse-",
+    "WrongLog-",
+    "NotBatched-",
+    "SinglePrecision-",
+)
 def test_broken_group_fails(broken, message):
     with pytest.raises(AssertionError, match=message):
         check_group(broken())

@@ -250,6 +250,7 @@ def test_itoh_abe_keeps_the_energy_of_small_things():
     assert np.ptp(run.energy) < 1e-14 * np.abs(run.energy).max()
 
 
+@pytest.mark.slow
 def test_a_run_is_differentiable():
     system = quadratic(1.0)
     at = start(system)

@@ -60,6 +60,7 @@ def start(system):
     return {"g0": g0, "xi0": system.project(g0, np.r_[0.3, 1.0, np.zeros(n + 1)])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkmk4", pytest.param("gauss4", marks=pytest.mark.slow)])
 def test_a_lagrangian_and_a_metric_are_one_system(method):
     xi0 = 0.5 * np.sin(np.arange(18) + 1.0)

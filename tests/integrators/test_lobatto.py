@@ -97,6 +97,7 @@ def test_other_numbers_of_stages_are_refused():
         Lobatto(5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("rolling-disc", marks=pytest.mark.slow), "chaplygin-sphere"])
 def test_one_jacobian_serves_many_steps(name):
     """That of the equations changes little in two steps, with holonomic constraints too."""

@@ -101,8 +101,8 @@ def same_motion(method):
     assert np.abs(four.constraint_residual).max() < 10 * held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rkmk5", "gauss4"])
-@pytest.mark.quick("rkmk5")
 def test_four_wheels_move_as_two_with_steps_that_a_tolerance_chooses(name):
     start = {"g0": G0, "xi0": XI0, "tolerance": 1e-6, "t_end": 2.0}
     two, four = (gn.solve(system, name, **start) for system in (TWO, FOUR))

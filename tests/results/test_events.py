@@ -330,6 +330,7 @@ SEVERAL = {
 
 @pytest.mark.parametrize(("function", "zeros", "dt"), SEVERAL.values(), ids=SEVERAL)
 @pytest.mark.filterwarnings("ignore::geonh.runs.event_loop.EventWarning")  # of the poles
+@pytest.mark.quick("three near one place", "one in each half", "two or more a step", "next to a pole")
 def test_all_zeros_of_a_step_are_found_in_order(function, zeros, dt):
     n_steps = round((4.0 if dt == 0.4 else 2.0) / dt)
     both, up, down = times(function, (0, 1, -1), dt=dt, n_steps=n_steps)
@@ -366,7 +367,7 @@ NO_ZERO = {
 
 
 @pytest.mark.parametrize("function", NO_ZERO.values(), ids=NO_ZERO)
-@pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.parametrize("stop", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_poles_and_jumps_are_no_zeros_and_warn(function, stop):
     event = gn.Event(lambda t, x, xi, lam: function(x[0]), stop=stop)
     for dt in (0.1, 0.125):
@@ -524,3 +525,9 @@ def test_an_event_that_reaches_zero_and_stays_is_where_it_reaches_it(dt):
     event = gn.Event(lambda t, x, xi, lam: jnp.maximum(1.0371 - x[0], 0.0), stop=True)
     run = gn.solve(free, xi0=[1.0], dt=dt, n_steps=int(2 / dt), events=event)
     np.testing.assert_allclose(run.events["event"].t, [1.0371], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("direction", [np.timedelta64(1, "s"), 2, 1.0, "up", None])
+def test_directions_are_refused_by_name(direction):
+    with pytest.raises(ValueError, match="direction must be one of"):
+        gn.Event(lambda t, g, xi, lam: g[0], direction=direction)

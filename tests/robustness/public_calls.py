@@ -48,6 +48,10 @@ def orbit():
     return gn.analysis.periodic_orbit(FREE, [1.0, 0.0], [0.0, 0.5], 6.28, method=gn.Gauss(2), n_steps=40)
 
 
+def steered():
+    return gn.control.optimal_control(DRIVEN, start=[0.0, 0.0], end=[1.0, 0.0], n_controls=2, span=1.0, n_steps=4)
+
+
 def observe(g, xi):
     return g
 
@@ -377,6 +381,26 @@ CALLS = {
         "t0": 0.0,
         "max_iterations": 10,
     },
+    "control.mpc": {
+        "system": DRIVEN,
+        "n_controls": 2,
+        "horizon": 1.0,
+        "n_steps": 4,
+        "cost": None,
+        "terminal_cost": None,
+        "end": None,
+        "xi_end": None,
+        "bounds": None,
+        "rates": None,
+        "limits": None,
+        "path": None,
+        "terminal": None,
+        "method": None,
+        "iterations": 1,
+        "barrier": 1e-4,
+    },
+    "control.closed_loop": {"system": DRIVEN, "law": lambda t, g, xi: -xi},
+    "control.tracking": {"motion": Made(steered), "weights": None, "effort": None, "end_weights": None},
     # --- diagnostics
     "diagnostics.adjoint_defect": {
         "system": SLEIGH,
@@ -660,11 +684,12 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
+LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
-TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact ModifiedField PredictedDrift
+TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
+ModelPredictiveControl ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """

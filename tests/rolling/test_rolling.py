@@ -442,6 +442,7 @@ def test_balls_that_cannot_be_are_refused():
         gn.systems.routh_sphere(a=-0.4)
 
 
+@pytest.mark.slow
 def test_the_page_prints_the_time_that_it_tells(capsys):
     page = (Path(__file__).parents[2] / "docs" / "rolling.md").read_text()
     words, code = page.split("## Rattleback")[1].split("```python")[:2]

@@ -156,6 +156,7 @@ def test_what_does_not_fit_is_named():
         knife_edge(steered="steer")
 
 
+@pytest.mark.slow
 def test_two_wheels_on_an_axle_grip_as_one():
     def robot(grips, **options):
         wheels = [wheel(0.1, 0.1, y=0.3, name="a"), wheel(0.1, 0.1, y=-0.3, name="b", grips=grips)]
@@ -169,6 +170,7 @@ def test_two_wheels_on_an_axle_grip_as_one():
         gn.solve(robot(True), **run)
 
 
+@pytest.mark.slow
 def test_the_mass_matrix_by_composite_bodies_is_the_hessian_of_the_energy():
     assert CAR.check().ok  # compares them
     alone = gn.System(

@@ -100,7 +100,7 @@ def test_exact_solution_solves_the_equations(name):
         np.testing.assert_allclose(system.group.to_vector(g), system.group.to_vector(exact_g), atol=1e-10)
 
 
-@pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
+@pytest.mark.parametrize("rule", ["trapezoid", pytest.param("midpoint", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", some([n for n in NAMES if n not in CONSTANT | ROLLING | ALTERNATE], QUICKER))
 def test_symmetric_rules_are_of_second_order(name, rule):
     measured = slope(STEPS, errors(*build(name), gn.GNI(rule)))

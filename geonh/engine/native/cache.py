@@ -128,6 +128,14 @@ def write(key: str, code: bytes) -> None:
             _shrink(place)
 
 
+def remove(key: str) -> None:
+    """Remove the code of a program, if it is there."""
+    place = folder()
+    if place is not None:
+        with contextlib.suppress(OSError):
+            (place / (key + _SUFFIX)).unlink()
+
+
 def _digest(place: Path, key: str, code: bytes) -> bytes:
     return hmac.digest(_secret(place), key.encode() + b"\n" + code, "sha256")
 

@@ -120,6 +120,15 @@ class Code:
         self._lock = threading.Lock()
         self._used, n = 0.0, text.count("\n")
         self._worth = COMPILE_SECONDS * n * (1 + n / LARGE)
+        try:
+            self._begin(text)
+        except RuntimeError:  # of the linker, for a file of the cache that is no object file
+            for quick in (False, True):
+                cache.remove(cache_key(text, quick))
+            self._begin(text)
+
+    def _begin(self, text: str) -> None:
+        """Load the code of a text from the cache, or quick code."""
         cached = cache.read(cache_key(text, quick=False))
         self._text = None if cached else zlib.compress(text.encode(), 1)
         self._load(cached or _object(text, quick=True))

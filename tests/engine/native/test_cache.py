@@ -117,6 +117,15 @@ def test_what_others_could_have_written_is_not_read_and_is_replaced(place, how):
         assert result.st_size < 100
 
 
+@pytest.mark.parametrize("body", [b"", b"rubbish" * 50, bytes(5000), b"\x7fELF" + bytes(60)])
+def test_what_is_sealed_and_no_object_file_is_compiled_again(place, body):
+    first = program().run((), X)
+    for path in place.glob("*.code"):
+        path.write_bytes(cache._MAGIC + cache._digest(place, path.stem, body) + body)
+    machine.forget()
+    np.testing.assert_array_equal(program().run((), X), first)
+
+
 @pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
 def test_the_file_of_another_user_is_not_read(place):
     cache.write("a", b"code")

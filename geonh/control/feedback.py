@@ -1,0 +1,220 @@
+r"""Feedback: closed loops of any law u(t, g, ξ), and the time-varying linear-quadratic regulator about a motion.
+
+About a motion (g_k, ξ_k, u_k) the error is (log(g_k⁻¹g), ξ − ξ_k), with velocities on D, to which steps lead. With the
+exact derivatives of the equations of the intervals, E⁻w_k + E⁺w_{k+1} = 0,
+
+    δ_{k+1} = A_kδ_k + B_kδu_k,   A = −(E⁺_x)⁻¹E⁻_x,   B = −(E⁺_x)⁻¹(E⁻_u + E⁺_u),
+
+for a change of the controls that is constant in a step; the gains minimise Σ h(δᵀQδ + δuᵀRδu) + δ_KᵀQ_Kδ_K.
+
+Source: Anderson, Moore, *Optimal Control: Linear Quadratic Methods* (1990), §2.4; on groups, Saccon, Hauser, Aguiar,
+*IEEE Trans. Autom. Control* 58 (2013) 2230.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_float64, shortly
+from geonh.control.interval import Node, between
+from geonh.control.optimal import OptimalControl, interpolated
+from geonh.geometry.action import Action, GroupBase
+from geonh.geometry.field import Field, check_arguments, evaluated
+from geonh.groups.base import LieGroup, Point
+from geonh.mechanics.system import System
+
+
+class _Above(eqx.Module):
+    """A user's function of base points, as a function of points of the group, its argument ``place``."""
+
+    function: Callable
+    action: Action
+    place: int = eqx.field(static=True)
+
+    def __call__(self, *arguments: Any) -> Any:
+        x = self.action.at(arguments[self.place])
+        return self.function(*arguments[: self.place], x, *arguments[self.place + 1 :])
+
+
+class _Driven(eqx.Module):
+    """Forces under a feedback law."""
+
+    forces: Callable
+    law: Callable
+
+    def __call__(self, t: Any, g: Any, xi: Any, _: Any, *parameters: Any) -> Any:
+        return self.forces(t, g, xi, evaluated("law", self.law, t, g, xi), *parameters)
+
+
+@validated
+def closed_loop(system: System, law: Callable) -> System:
+    """System whose controls are a feedback law, for ``solve``, ``integrate``, ensembles, analysis and exports.
+
+    Parameters
+    ----------
+    system : System
+        With forces(t, x, ξ, u) that use the controls.
+    law : callable
+        u(t, g, ξ), traceable, such as ``tracking`` returns.
+
+    Returns
+    -------
+    System
+        With functions of the whole group, since a law depends on the point: otherwise the same.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the law takes other arguments, or the system has no forces.
+
+    Examples
+    --------
+    >>> import geonh as gn
+    >>> from geonh.control import closed_loop
+    >>> board = gn.systems.controlled_snakeboard()
+    >>> held = closed_loop(board, lambda t, g, xi: -2.0 * g[1] - xi[3:])
+    >>> run = gn.solve(held, "rkmk4", g0=([0.0, 0.0, 0.0], [0.3, 0.2]), xi0=[0.0] * 5, dt=0.01, n_steps=1000)
+    """
+    check_arguments(law, "t, g, xi", "law")
+    if system.forces is None:
+        raise ValueError(f"{system.name} has no forces= that use controls")
+    return _on_the_group(system, system.forces, law)
+
+
+def _on_the_group(system: System, forces: Callable, law: Callable) -> System:
+    """The same system with the group as its base, and forces under a law."""
+    action = system.action
+    if isinstance(action, GroupBase):
+        return _replaced(system, forces=_Driven(forces, law))
+
+    def field(leaf: Any) -> Any:
+        if not isinstance(leaf, Field) or leaf.function is None:
+            return leaf
+        return _replaced(leaf, function=_Above(leaf.function, action, int(leaf.timed)))
+
+    above = jax.tree.map(field, system, is_leaf=lambda leaf: isinstance(leaf, Field))
+    driven = _Driven(_Above(forces, action, 1), law)
+    changes: dict[str, Any] = {"action": GroupBase(system.group), "forces": driven}
+    if system.lagrangian_function is not None:
+        changes["lagrangian_function"] = _Above(system.lagrangian_function, action, int(system.lagrangian_is_timed))
+    if system.multiplier_forces is not None:
+        function = _Above(system.multiplier_forces.function, action, 1)
+        changes["multiplier_forces"] = _replaced(system.multiplier_forces, function=function)
+    return _replaced(above, **changes)
+
+
+def _replaced(module: Any, **changes: Any) -> Any:
+    """Copy of a module with other attributes."""
+    new = copy.copy(module)
+    for name, value in changes.items():
+        object.__setattr__(new, name, value)
+    return new
+
+
+class Tracking(eqx.Module):
+    """Feedback law u(t, g, ξ) = u*(t) − K(t)(log(g*(t)⁻¹g), ξ − ξ*(t)) about a motion, cubic between its nodes.
+
+    Attributes
+    ----------
+    group : LieGroup
+        Group of the system.
+    t : ndarray, shape=[K + 1]
+        Times of the nodes, s.
+    g : point of the group, with a leading axis of length K + 1
+        Nodes.
+    xi, u : ndarray, shape=[K + 1, n] and [K + 1, n_u]
+        Velocities and controls at the nodes.
+    gains : ndarray, shape=[K + 1, n_u, 2n]
+        Gains K.
+    cost_to_go : ndarray, shape=[K + 1, 2n, 2n]
+        Matrices P of the least cost δᵀPδ from an error on.
+    """
+
+    group: LieGroup
+    t: np.ndarray
+    g: Point
+    xi: np.ndarray
+    u: np.ndarray
+    gains: np.ndarray
+    cost_to_go: np.ndarray
+
+    def __call__(self, t: Any, g: Any, xi: Any) -> Array:
+        group, count = self.group, len(self.u)
+        place = jnp.clip((t - self.t[0]) / (self.t[-1] - self.t[0]) * (count - 1), 0.0, count - 1.0)
+        i = jnp.minimum(jnp.floor(place).astype(int), count - 2)
+        nodes = Node(self.g, self.xi, self.u)
+        low, high = (jax.tree.map(lambda a, j=j: jnp.asarray(a)[j], nodes) for j in (i, i + 1))
+        here = between(group, low, high, self.t[1] - self.t[0], place - i)
+        error = jnp.concatenate([group.log(group.compose(group.inverse(here.g), g)), xi - here.xi])
+        return here.u - interpolated(t, self.t, self.gains) @ error
+
+
+@validated
+def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None, end_weights: Any = None) -> Tracking:
+    """Time-varying linear-quadratic regulator that holds a system near an optimal motion.
+
+    Parameters
+    ----------
+    motion : OptimalControl
+        Motion to be tracked.
+    weights, end_weights : array_like, shape=[2n] or [2n, 2n], optional
+        Q, and Q_K at the end, of errors (log(g*⁻¹g), ξ − ξ*): a matrix or its diagonal; one and Q when left out.
+    effort : array_like, shape=[n_u] or [n_u, n_u], optional
+        R, of changes of the controls; one when left out.
+
+    Returns
+    -------
+    Tracking
+        To be passed to ``closed_loop``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the motion is no ``OptimalControl``; if a matrix has another shape, or R is not positive definite.
+
+    References
+    ----------
+    .. [Saccon2013] A. Saccon, J. Hauser, A. P. Aguiar, "Optimal control on Lie groups: the projection operator
+       approach", IEEE Trans. Autom. Control 58 (2013), 2230–2245.
+    """
+    if not isinstance(motion, OptimalControl):
+        raise TypeError(f"motion must be an OptimalControl, from optimal_control, got {shortly(motion)}")
+    problem, iterate = motion._problem, motion._iterate
+    n, n_u, K = problem.system.group.dim, problem.steering.n_controls, problem.n_steps
+    Q = _weights(weights, "weights", 2 * n)
+    R = _weights(effort, "effort", n_u)
+    if not np.linalg.eigvalsh(R)[0] > 0:
+        raise ValueError(f"effort must be positive definite, got {shortly(effort)}")
+    P = Q if end_weights is None else _weights(end_weights, "end_weights", 2 * n)
+    E = problem.transitions(iterate.motion)
+    m, x = problem.width, 2 * n
+    h = (motion.t[-1] - motion.t[0]) / K
+    gains, costs = [], [P]
+    for e in E[::-1]:
+        A, B = np.split(
+            -np.linalg.solve(e[:, m : m + x], np.hstack([e[:, :x], e[:, x:m] + e[:, m + x : 2 * m]])), [x], 1
+        )
+        gains.append(np.linalg.solve(h * R + B.T @ costs[-1] @ B, B.T @ costs[-1] @ A))
+        closed = A - B @ gains[-1]
+        costs.append(h * (Q + gains[-1].T @ R @ gains[-1]) + closed.T @ costs[-1] @ closed)
+    K_all = np.stack([*gains[::-1], gains[0]])
+    return Tracking(problem.system.group, motion.t, motion.g, motion.xi, motion.u, K_all, np.stack(costs[::-1]))
+
+
+def _weights(given: Any, name: str, size: int) -> np.ndarray:
+    weights = np.ones(size) if given is None else as_float64(given, name)
+    if weights.shape not in ((size,), (size, size)):
+        raise ValueError(f"{name} must have shape [{size}] or [{size}, {size}], got {list(weights.shape)}")
+    matrix = np.diag(weights) if weights.ndim == 1 else weights
+    if not np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] >= 0:
+        raise ValueError(f"{name} must be positive semidefinite, got {shortly(given)}")
+    return (matrix + matrix.T) / 2

@@ -1,0 +1,205 @@
+r"""Model predictive control: an optimal control problem over a horizon that recedes, solved anew at each state.
+
+At a state the last plan is moved on by the time that has passed, with its multipliers, and one Newton step of the
+interior-point method is taken with a barrier parameter that stays (the real-time iteration): the derivatives are exact,
+and the plan follows the solution as states change. The first plan, and one after a state far from the last plan, are
+solved to the end.
+
+Source: Diehl, Bock, Schlöder, *SIAM J. Control Optim.* 43 (2005) 1714; with interior points, Zavala, Biegler,
+*Automatica* 45 (2009) 86.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_constant, as_count, as_float64
+from geonh.control.guess import TRIES, motions, resampled
+from geonh.control.interior_point import InteriorPoint, Iterate
+from geonh.control.steering import steering_problem
+from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.groups.base import as_point
+from geonh.integrators.base import Integrator
+from geonh.integrators.registry import as_method
+from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.system import System
+
+SOFTNESS = 1e-4
+"""Of bounds but those of controls, while a plan is followed: a state may be beyond them by what the model misses."""
+RENEWALS = 30
+"""Maximum number of iterations for a plan that is solved anew."""
+FAR = 1.0
+"""Violation of the plan's equations by a state, above which the plan is solved to the end."""
+
+
+class ModelPredictiveControl:
+    """Controller that plans from each state on: ``controller(t, g, xi)`` is the control to be applied.
+
+    Parameters
+    ----------
+    problem : Transcription
+        Problem over the horizon; ``mpc`` makes it.
+    iterations : int
+        Newton steps for each state.
+    barrier : float
+        Barrier parameter.
+
+    Attributes
+    ----------
+    plan : DiscreteMotion
+        The last plan: points, velocities and controls at its nodes, from time ``plan.t0`` on, over ``plan.span``.
+    solved : int
+        Number of plans that were solved to the end; others were updated by Newton steps.
+    """
+
+    def __init__(self, problem: Transcription, iterations: int, barrier: float) -> None:
+        self._problem, self._iterations, self._barrier = problem, iterations, barrier
+        self._solver = InteriorPoint(problem)
+        self._iterate: Iterate | None = None
+        self.solved = 0
+
+    @property
+    def plan(self) -> DiscreteMotion:
+        """The last plan."""
+        if self._iterate is None:
+            raise ValueError("there is no plan yet: call the controller with a time, a point and a velocity")
+        return self._iterate.motion
+
+    def __call__(self, t: float, g: Any, xi: Any) -> np.ndarray:
+        """Controls at a time t, s, a point of the group and a velocity, shape=[n]: of shape=[n_u].
+
+        Raises
+        ------
+        RuntimeError
+            If no first plan is found.
+        """
+        group = self._problem.system.group
+        g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
+        shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
+        updated = None if shifted is None else self._solver.followed(shifted, self._barrier, self._iterations, SOFTNESS)
+        if updated is None or self._solver.off(updated) > FAR:
+            updated = self._from_anew(t, g, xi, updated)
+        self._iterate = updated
+        return updated.motion.u[0].copy()
+
+    def _at(self, motion: DiscreteMotion, t: float, g: Any, xi: np.ndarray) -> DiscreteMotion:
+        for leaf, first in zip(jax.tree.leaves(motion.g), jax.tree.leaves(g), strict=True):
+            leaf[0] = first
+        motion.xi[0] = xi
+        return motion._replace(t0=t, span=self._problem.steering.span)
+
+    def _shifted(self, last: Iterate, t: float, g: Any, xi: np.ndarray) -> Iterate:
+        """Last plan from time t on; the end is held."""
+        problem, K = self._problem, self._problem.n_steps
+        passed = (t - last.motion.t0) / (last.motion.span / K)
+        motion = resampled(problem, last.motion, np.clip(np.arange(K + 1.0) + passed, 0.0, K))
+        nodes, sizes = np.clip(np.arange(K) + round(min(passed, K)), 0, K - 1), problem.shapes
+
+        def moved(flat: np.ndarray, of: Any) -> np.ndarray:
+            inner, end = problem.split(flat, of)
+            return np.concatenate([inner[nodes].ravel(), end.ravel()])
+
+        rest = (moved(part, sizes.inequalities) for part in (last.slacks, last.inequalities, last.lower, last.upper))
+        slacks, inequalities, lower, upper = rest
+        equations = moved(last.equations, sizes.equations)
+        return Iterate(self._at(motion, t, g, xi), slacks, equations, inequalities, lower, upper)
+
+    def _from_anew(self, t: float, g: Any, xi: np.ndarray, near: Iterate | None) -> Iterate:
+        """Plan solved to the barrier parameter, from the last one or from others."""
+        fresh = (self._at(motion, t, g, xi) for motion in islice(motions(self._problem), TRIES))
+        for motion in fresh if near is None else [near.motion]:
+            solver = self._solver if near is None else InteriorPoint(self._problem, RENEWALS)
+            found = solver.solve(motion, least=self._barrier)
+            if found.solved:
+                self.solved += 1
+                return found.iterate
+        if near is not None:
+            return near
+        raise RuntimeError(f"no plan of {self._problem.system.name} from this state at t = {t:g} s: {found.reason}")
+
+
+@validated
+def mpc(
+    system: System,
+    *,
+    n_controls: int,
+    horizon: float,
+    n_steps: int,
+    cost: Callable | None = None,
+    terminal_cost: Callable | None = None,
+    end: Any = None,
+    xi_end: Any = None,
+    bounds: tuple[Any, Any] | None = None,
+    rates: tuple[Any, Any] | None = None,
+    limits: Mapping[str, tuple[Any, Any]] | None = None,
+    path: Any = None,
+    terminal: Any = None,
+    method: Integrator | str | None = None,
+    iterations: int = 1,
+    barrier: float = 1e-4,
+) -> ModelPredictiveControl:
+    """Model predictive controller.
+
+    Parameters
+    ----------
+    system : System
+        With forces(t, x, ξ, u) that use the controls.
+    n_controls, n_steps : int
+        Number of controls, and of steps of the horizon.
+    horizon : float
+        Length of the horizon, s.
+    cost, terminal_cost, end, xi_end, bounds, rates, limits, path, terminal, method : optional
+        As for ``optimal_control``; the end is free when left out.
+    iterations : int
+        Newton steps for each state.
+    barrier : float
+        Barrier parameter: the larger, the further the plans stay from the bounds.
+
+    Returns
+    -------
+    ModelPredictiveControl
+        Call it with (t, g, xi) at equal or other distances of time.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid input.
+
+    References
+    ----------
+    .. [Diehl2005] M. Diehl, H. G. Bock, J. P. Schlöder, "A real-time iteration scheme for nonlinear optimization in
+       optimal feedback control", SIAM J. Control Optim. 43 (2005), 1714–1736.
+    """
+    method = as_method(RKMK() if method is None else method)
+    K, n_newton = as_count(n_steps, "n_steps", 2), as_count(iterations, "iterations")
+    mu = float(as_constant(barrier, "barrier"))
+    if not mu > 0:
+        raise ValueError(f"barrier must be positive, got {barrier}")
+    steering = steering_problem(
+        system,
+        method,
+        end=end,
+        n_controls=n_controls,
+        span=horizon,
+        free_span=False,
+        start=None if system.holonomic is None else end,
+        xi_start=None,
+        xi_end=xi_end,
+        free=(),
+        cost=cost,
+        terminal_cost=terminal_cost,
+        bounds=bounds,
+        rates=rates,
+        limits=limits,
+        path=path,
+        terminal=terminal,
+        t0=0.0,
+    )
+    system = system.with_rank_at(steering.start, steering.t0)
+    return ModelPredictiveControl(Transcription(system, method, steering, False, K), n_newton, mu)

@@ -1,0 +1,127 @@
+"""Closed loops and tracking of motions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_optimal import MASS, SLEIGH
+from test_parking import robot
+from test_transcription import BODY
+
+import geonh as gn
+from geonh.control import closed_loop, optimal_control, tracking
+
+
+def damped(t, g, xi):
+    return -0.5 * xi[:2] + 0.1 * jnp.sin(t)
+
+
+def written(system, law):
+    """System with forces under a law of (t, ξ), as a user writes it."""
+    return gn.System(
+        system.group,
+        metric=system.metric,
+        lagrangian=system.lagrangian_function,
+        distribution=system.distribution,
+        holonomic=system.holonomic,
+        potential=system.potential,
+        parameters=system.parameters,
+        base=system.action,
+        forces=lambda t, x, xi, u: system.forces(t, x, xi, law(t, None, xi)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "which"),
+    [
+        ("rkmk4", "angles"),
+        pytest.param("gauss4", "angles", marks=pytest.mark.slow),
+        pytest.param("projected", "group", marks=pytest.mark.slow),
+    ],
+)
+def test_a_closed_loop_is_the_system_with_these_forces(method, which):
+    """Of functions of the angles alone, and of functions of the time and the group."""
+    if which == "angles":
+        system = robot(0.8)
+        options = {"xi0": system.project(None, [0.3, 1.0, 0.2, 0.1])}
+    else:
+        system = BODY
+        g0, xi0 = system.project([0.2, 0.8, -0.5], [0.3, 1.0, 0.2], t0=0.0)
+        options = {"g0": g0, "xi0": xi0}
+    runs = [
+        gn.solve(s, method, **options, dt=0.02, n_steps=40)
+        for s in (closed_loop(system, damped), written(system, damped))
+    ]
+    for a, b in zip(*(jax.tree.leaves(run.g) for run in runs), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(runs[0].xi, runs[1].xi, atol=1e-12)
+
+
+def test_the_gains_of_a_mass_are_those_of_the_riccati_equation():
+    """On a long horizon, q'' = u/2: k₁ = √(q₁/r), k₂ = √(q₂/r + 2k₁/b), b = 1/2; gains of sampled laws in the limit."""
+    known = [np.sqrt(2.0), np.sqrt(2.0 + 4 * np.sqrt(2.0))]
+    motions = [optimal_control(MASS, end=[0.0], n_controls=1, span=40.0, n_steps=K) for K in (400, 800, 1600)]
+    gains = [tracking(motion, weights=[1.0, 1.0], effort=[0.5]).gains[0, 0] for motion in motions]
+    off = [np.abs(one - known).max() for one in gains]
+    assert abs(np.log2(off[1] / off[2]) - 1) < 0.1
+    np.testing.assert_allclose(2 * gains[2] - gains[1], known, rtol=2e-3)
+
+
+@pytest.mark.slow
+def test_tracking_returns_to_a_motion():
+    """From starts beside it, where the controls alone lead elsewhere; in ensembles too."""
+    motion = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40)
+    law = tracking(motion, weights=[20.0] * 6, effort=[0.05, 0.05])
+    held = closed_loop(SLEIGH, law)
+    rng = np.random.default_rng(0)
+    starts = 0.1 * rng.normal(size=(8, 3))
+    run = gn.solve_ensemble(held, "rkmk4", g0=starts, xi0=np.zeros((8, 3)), dt=0.02, n_steps=200)
+    free = [
+        gn.solve(SLEIGH, "rkmk4", g0=g, xi0=np.zeros(3), dt=0.02, n_steps=200, controls=motion.control).g[-1]
+        for g in starts
+    ]
+    misses = np.abs(run.g[:, -1] - [1.2, 1.0, 1.5]).max(axis=1), np.abs(np.stack(free) - [1.2, 1.0, 1.5]).max(axis=1)
+    assert np.all(misses[0] < 0.35 * misses[1])
+    off = []
+    for K in (40, 80, 160):  # from the start itself: the reference is a cubic between nodes, of order 4
+        motion = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K, guess=motion)
+        held = closed_loop(SLEIGH, tracking(motion, weights=[20.0] * 6, effort=[0.05, 0.05]))
+        run = gn.solve(held, "rkmk4", xi0=np.zeros(3), dt=4.0 / K, n_steps=K)
+        off.append(np.abs(run.g[-1] - [1.2, 1.0, 1.5]).max())
+    assert off[0] < 2e-5
+    assert off[2] < off[0] / 100
+
+
+def test_the_cost_to_go_is_that_of_small_errors():
+    """δᵀP₀δ of the linear equations is the cost of the nonlinear closed loop, where errors and steps are small."""
+    costs = []
+    for K in (100, 200):
+        motion = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K)
+        law = tracking(motion)
+        eta = 0.002 * np.array([0.3, -0.5, 0.4])
+        run = gn.solve(closed_loop(SLEIGH, law), "rkmk4", g0=eta, xi0=np.zeros(3), dt=motion.t[1], n_steps=K)
+        group = SLEIGH.group
+        off = [
+            np.r_[group.log(group.compose(group.inverse(motion.g[k]), run.g[k])), run.xi[k] - motion.xi[k]]
+            for k in range(K + 1)
+        ]
+        each = [a @ a + np.sum((law.gains[k] @ a) ** 2) for k, a in enumerate(off)]
+        cost = np.trapezoid(each, motion.t) + off[-1] @ off[-1]
+        error = np.r_[off[0][:3], np.zeros(3)]
+        costs.append(cost / (error @ law.cost_to_go[0] @ error) - 1)
+    assert abs(costs[1]) < 0.02
+    assert abs(np.log2(costs[0] / costs[1]) - 1) < 0.2, costs
+
+
+def test_laws_are_validated():
+    with pytest.raises(TypeError, match=r"law takes \(t, g, xi\)"):
+        closed_loop(MASS, lambda t: t)
+    with pytest.raises(ValueError, match="no forces"):
+        closed_loop(gn.systems.suslov(), damped)
+    with pytest.raises(TypeError, match="closed_loop"):
+        gn.solve(MASS, xi0=[0.0], dt=0.1, n_steps=2, controls=lambda t, g, xi: -g)
+    motion = optimal_control(MASS, end=[1.0], n_controls=1, span=1.0, n_steps=4)
+    with pytest.raises(ValueError, match=r"weights must have shape \[2\] or \[2, 2\]"):
+        tracking(motion, weights=[1.0])
+    with pytest.raises(ValueError, match="effort must be positive definite"):
+        tracking(motion, effort=[0.0])
