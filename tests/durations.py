@@ -1,8 +1,9 @@
 """Write the durations of the quick tests to ``durations.json``: of each directory, and of the slowest tests.
 
-``python tests/durations.py`` runs them in one process; arguments go to pytest, as in ``python tests/durations.py -n 2
-tests/groups``, which then prints the result instead. Fixtures count towards the first test that uses them. CPU seconds
-include subprocesses, and vary less than wall-clock seconds where others share the machine.
+``python tests/durations.py`` runs them in two processes, as CI does; arguments go to pytest, as in ``python
+tests/durations.py tests/groups``, which then prints the result instead. Fixtures count towards the first test that uses
+them. CPU seconds include subprocesses, and vary less than wall-clock seconds where others share the machine: the load
+is that before the tests.
 """
 
 import datetime
@@ -49,14 +50,15 @@ class Reports:
             self.of_tests[report.nodeid] = dict(report.user_properties)["seconds"]
 
 
-def summary(of_tests, seconds):
+def summary(of_tests, seconds, load):
     directories = defaultdict(lambda: [0, 0.0, 0.0])
     for name, taken in of_tests.items():
         place = directories["/".join(name.split("::")[0].split("/")[:2])]
         place[:] = [total + one for total, one in zip(place, (1, *taken), strict=True)]
     slowest = sorted(of_tests.items(), key=lambda test: -test[1][1])[:SLOWEST]
     return {
-        "machine": "2 cores",
+        "machine": f"{os.cpu_count()} cores",
+        "load": round(load, 1),
         "date": datetime.date.today().isoformat(),
         "seconds": round(seconds, 1),
         "columns": ["tests", "wall-clock seconds", "CPU seconds"],
@@ -71,9 +73,10 @@ def rounded(numbers):
 
 
 def main(arguments):
-    reports, began = Reports(), time.perf_counter()
-    code = pytest.main(["-p", "durations", *(arguments or ["-n", "0"])], plugins=[reports])
-    result = json.dumps(summary(reports.of_tests, time.perf_counter() - began), indent=1, ensure_ascii=False) + "\n"
+    reports, began, load = Reports(), time.perf_counter(), os.getloadavg()[0]
+    code = pytest.main(["-p", "durations", *(arguments or ["-n", "2"])], plugins=[reports])
+    result = summary(reports.of_tests, time.perf_counter() - began, load)
+    result = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     if arguments:
         print(result)
     else:

@@ -55,6 +55,10 @@ def test_the_site_builds_and_its_links_lead_somewhere(words, tmp_path):
     done = subprocess.run([*command, str(tmp_path / "site")], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     broken = broken_links(tmp_path / "site")
+    remote = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="https?://(?!.*rel="canonical")')
+    pages = [path for path in (tmp_path / "site").rglob("*.html") if "_static" not in path.parts]
+    assert [path for path in pages if remote.search(path.read_text(encoding="utf-8"))] == []  # all of it is here
+    assert '<img alt="' in (tmp_path / "site" / "tutorial.html").read_text(encoding="utf-8")  # the figure, not its repr
     assert [link for link in broken if not words or "_static/systems/" not in link] == []  # runs make those
 
 

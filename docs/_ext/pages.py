@@ -79,7 +79,7 @@ def system_page(entry, pictures):
         lines += [f'<a href="{files}.png"><img src="{files}.png" alt="Figure of a run of {entry.name}"></a>', ""]
         lines += [f'<a href="{files}.html">Open this run in the viewer</a>; click on the figure to enlarge it.', ""]
         lines += ["## Run it here", "", f"```{{live}} {entry.name}", "```", ""]
-    lines += ["## Description", "", escaped(title), prose(rest), ""]
+    lines += ["## Description", "", prose(section_free(entry.build.__doc__)), ""]
     group = system.group
     lines += ["## Data", "", "| | |", "|---|---|"]
     lines += [
@@ -102,6 +102,7 @@ def system_page(entry, pictures):
         lines += [f"| {cell(k)} | {cell(v)} |" for k, v in entry.conserved.items()] + [""]
     if RUNS:
         lines += measured(entry, system, default)
+    lines += ["## Model", "", escaped(title), prose(rest), ""]
     lines += ["## References", "", cited(entry.source), ""]
     lines += ["## Example", "", "```python", "import geonh as gn", "", f'entry = gn.systems.catalogue["{entry.name}"]']
     lines += ["system = entry.system()", "start = entry.start(system)"]
@@ -198,8 +199,8 @@ def method_page(name):
         f'{entry.title[0].upper()}{entry.title[1:]}. `gn.solve(system, "{name}", ...)`; `geonh run … --method {name}`.',
         "",
     ]
-    lines += ["## Scheme", "", prose(sys.modules[kind.__module__].__doc__), ""]
     lines += [f"## `{kind.__name__}`", "", prose(section_free(kind.__doc__)), ""]
+    lines += ["## Scheme", "", prose(sys.modules[kind.__module__].__doc__), ""]
     lines += ["## Guarantees", "", "Every entry is tested on random systems.", "", "| | |", "|---|---|"]
     said = {
         "order": g.order,
@@ -244,7 +245,7 @@ def cost(name):
 
 def section_free(doc):
     """A docstring up to its first section; the API has them all."""
-    return re.split(r"\n\s*(?:Parameters|Attributes|References)\n\s*-+", doc or "")[0]
+    return re.split(r"\n\s*(?:Parameters|Attributes|Returns|References)\n\s*-+", doc or "")[0]
 
 
 def methods_index():

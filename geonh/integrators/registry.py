@@ -64,7 +64,9 @@ _ALL = {
     "rattle": Method(RATTLE, "nonholonomic RATTLE, reduced on groups"),
     "shake": Method(SHAKE, "nonholonomic SHAKE"),
     "dla": Method(DLA, "discrete Lagrange–d'Alembert, midpoint constraint"),
-    "dla-left": Method(lambda retraction="auto": DLA("left", "left", retraction), "the same, one-sided constraint"),
+    "dla-left": Method(
+        lambda retraction="auto": DLA("left", "left", retraction), "discrete Lagrange–d'Alembert, one-sided constraint"
+    ),
     "pontryagin": Method(
         lambda retraction="auto": Pontryagin(0.5, retraction), "reduced d'Alembert–Pontryagin, midpoint"
     ),

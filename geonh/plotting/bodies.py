@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,27 @@ def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0)
     return [
         a for body in sorted(bodies, key=lambda body: _height(body, i)) for a in draw_body(axes, body, i, flat, alpha)
     ]
+
+
+def body_size(scene: Scene) -> float:
+    """Largest extension of a solid body, metres; 0 if there is none."""
+    solid = [part for body in scene.bodies if body.is_solid for part in body.parts if len(part.faces)]
+    return max((float(np.ptp(part.vertices, axis=0).max()) for part in solid if part.psi is None), default=0.0)
+
+
+def magnified(scene: Scene, factor: float) -> Scene:
+    """Bodies enlarged about the place of the first one, on the height on which all stand; the ground stays."""
+    first, floor = scene.traces[0], scene.extent[0][2]
+    about = np.column_stack([first.x[:, :2], np.full(len(first.x), floor)])
+
+    def enlarged(body: Moving) -> Moving:
+        if body.is_ground:
+            return body
+        parts = tuple(part._mapped(lambda points: factor * points) for part in body.parts)
+        trace = None if body.trace is None else factor * body.trace
+        return replace(body, parts=parts, trace=trace, x=about + factor * (body.x - about))
+
+    return replace(scene, bodies=tuple(map(enlarged, scene.bodies)))
 
 
 def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:

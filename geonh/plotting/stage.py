@@ -12,7 +12,7 @@ import numpy as np
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import Moving, Scene
 from geonh.plotting import figures
-from geonh.plotting.bodies import LIGHT, draw_body, fill_place, set_limits, shades
+from geonh.plotting.bodies import LIGHT, body_size, draw_body, fill_place, set_limits, shades
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
 
@@ -233,12 +233,6 @@ def _bands(ends: np.ndarray, widths: np.ndarray) -> np.ndarray:
     a, b = ends[:, 0], ends[:, 1]
     corners = np.stack([a + across, a - across, b - across, a + across, b - across, b + across], axis=1)
     return corners.reshape(-1, 3, 2)
-
-
-def body_size(scene: Scene) -> float:
-    """Largest extension of a solid body, metres; 0 if there is none."""
-    solid = [part for body in scene.bodies if body.is_solid for part in body.parts if len(part.faces)]
-    return max((float(np.ptp(part.vertices, axis=0).max()) for part in solid if part.psi is None), default=0.0)
 
 
 def followed(scene: Scene) -> Moving | None:

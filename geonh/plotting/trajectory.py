@@ -11,7 +11,7 @@ from geonh.arguments.signatures import validated
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
 from geonh.plotting import figures
-from geonh.plotting.bodies import draw_scene, fill_place, set_limits
+from geonh.plotting.bodies import body_size, draw_scene, fill_place, magnified, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.labels import component_units, method_in_words, path_names, symbol, units_of, with_unit
 from geonh.results.trajectory import steps_of
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 N_BODIES = 8
 N_TRACE = 1500
+UNLIKE = 12.0
+"""Ratio of angles, of one radian at least, from which they have panels of their own."""
+SMALL = 40.0
+"""Size of the motion in sizes of the largest body beyond which bodies are drawn enlarged."""
+READABLE = 1 / 12
+"""Size to which they are enlarged at most, in sizes of the motion."""
 FRONT = 1000
 """Z-order of markers: in front of all bodies, which matplotlib orders by their depth."""
 
@@ -103,10 +109,12 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
         return
     flat = drawn.is_flat
     axes = figure.add_subplot(place, projection=None if flat else "3d")
-    chosen = _separate_times(drawn)
+    factor = _magnification(drawn)
+    large = drawn if factor == 1 else magnified(drawn, factor)
+    chosen = _separate_times(large)
     draw_ground(axes, drawn, len(drawn.t) - 1, flat)
     for rank, i in enumerate(chosen):
-        draw_scene(axes, drawn, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
+        draw_scene(axes, large, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
     bad = trajectory.spoiled_from
     moving = [body for body in drawn.traces if np.ptp(body.path, axis=0).max() > 0]
     for body in moving:
@@ -119,7 +127,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
             axes.plot(*path[i : i + 1].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="spoiled from here")
         if not trajectory.success:
             axes.plot(*path[-1:].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="stopped here")
-    set_limits(axes, drawn, flat)
+    set_limits(axes, large, flat)
     units = units_of(trajectory)
     label_space(axes, flat, units.length)
     every = drawn.t[chosen[1]] - drawn.t[chosen[0]] if len(chosen) > 1 else 0.0
@@ -128,9 +136,20 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
         axes.plot([], [], "s", color="black", ms=5, mfc="white", label="end")
     if every:
         axes.plot([], [], " ", label=f"drawn every {every:.3g} {units.time}")
+    if factor > 1:
+        axes.plot([], [], " ", label=f"bodies drawn {factor:g} × as large")
     legend(axes, 4)
     if not flat:
         fill_place(axes)
+
+
+def _magnification(drawn: Scene) -> float:
+    """Factor at which bodies are drawn: 1, or what makes those visible that are small beside their path."""
+    low, high = drawn.extent
+    size, long = body_size(drawn), float(np.max(high - low))
+    if not drawn.traces or not 0 < SMALL * size < long or any(body.is_curved for body in drawn.bodies):
+        return 1.0
+    return figures.nice(READABLE * long / size)
 
 
 def label_space(axes: Axes, flat: bool, length: str) -> None:
@@ -190,8 +209,9 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     a, xi, panels = trajectory.attributes, trajectory.xi, []
     angles = angle_names(a["point_names"], a["velocity_names"])
     if angles:
-        columns = [a["point_names"].index(name) for name in angles]
-        panels.append(("angle (rad)", angles, trajectory.g_vector[:, columns]))
+        values = trajectory.g_vector[:, [a["point_names"].index(name) for name in angles]]
+        for chosen in _alike(values):
+            panels.append(("angle (rad)", [angles[i] for i in chosen], values[:, chosen]))
     first = 0
     for shape in a["point_shapes"]:
         if shape in ([3, 3], [4, 4]):  # rotation or rigid motion
@@ -208,6 +228,21 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     panels += _forces(trajectory)
     panels.append((with_unit("energy", units_of(trajectory).energy), ["energy"], trajectory.energy[:, None]))
     return panels
+
+
+def _alike(values: np.ndarray) -> list[list[int]]:
+    """Columns that can be read on one axis: sizes differ by less than ``UNLIKE`` within a group, the small ones first.
+
+    A wheel that has turned by 500 rad would make a line of a hinge's angle.
+    """
+    sizes = np.abs(values).max(axis=0, initial=0.0)
+    groups: list[list[int]] = []
+    for i in np.argsort(sizes, kind="stable"):
+        if groups and sizes[i] <= UNLIKE * max(sizes[groups[-1][0]], 1.0):
+            groups[-1].append(int(i))
+        else:
+            groups.append([int(i)])
+    return [sorted(group) for group in groups]
 
 
 def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:

@@ -31,8 +31,9 @@ class Transition(eqx.Module):
     source : str
         Mode that it leaves.
     guard : Event
-        Function of (t, g, ξ, λ) whose zero is the instant of the transition, in the guard's direction; a guard that is
-        past zero when the mode begins is an instant transition. ``stop`` is without effect.
+        Function of (t, g, ξ, λ) whose zero is the instant of the transition, in the guard's direction; one with a
+        direction that is past zero when the mode begins, or leads past it from there, is an instant transition, and one
+        without a direction that is zero there is not crossed. ``stop`` is without effect.
     target : str or callable
         The next mode, or a function of (t, g, ξ⁺) that returns its name, called with NumPy arrays.
     reset : callable, optional

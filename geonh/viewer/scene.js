@@ -32,6 +32,19 @@ function geonhScene(T, canvas, size) {
   return { renderer, scene, camera, controls: new T.OrbitControls(camera, canvas) };
 }
 
+/** Radius of the largest body about its origin; 0 if there is only ground. */
+function geonhBodySize(bodies, array) {
+  let far = 0;
+  for (const body of bodies) for (const part of body.ground ? [] : body.parts) {
+    const v = array(part.vertices);
+    for (let i = 0; i < v.length; i += 3) far = Math.max(far, Math.hypot(v[i], v[i + 1], v[i + 2]));
+  }
+  return far;
+}
+
+/** True if a body would be a dot in a view of the whole motion, so that the camera follows it. */
+const geonhIsSmall = (bodySize, size) => bodySize > 0 && size > 24 * bodySize;
+
 /** Meshes of parts and arrows; inks and grounds are materials whose colours go with the theme. */
 function geonhMeshes(T, array) {
   const inks = []; // materials of lines, whose colour goes with the theme

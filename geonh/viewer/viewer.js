@@ -91,13 +91,9 @@
   const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
 
   // How large a body is: arrows are as long as that at most.
-  const bodySize = Math.max(...runs[0].bodies.map((body) => body.ground ? 0 : Math.max(0, ...body.parts.map((part) => {
-    const v = array(part.vertices);
-    let far = 0;
-    for (let i = 0; i < v.length; i += 3) far = Math.max(far, Math.hypot(v[i], v[i + 1], v[i + 2]));
-    return far;
-  }))));
-  const reach = Math.min(Math.max(2 * bodySize, 0.12 * size), 0.6 * size);
+  const bodySize = geonhBodySize(runs[0].bodies, array), small = geonhIsSmall(bodySize, size);
+  const reach = small ? 2 * bodySize : Math.min(Math.max(2 * bodySize, 0.12 * size), 0.6 * size);
+  if (small) state.camera = "follow";
 
   for (const run of runs) {
     run.group = new T.Group();
@@ -166,7 +162,7 @@
     const target = state.camera === "follow" ? anchor(runs[0]).clone() : middle.clone();
     const [w, h] = cell(), slope = Math.tan(camera.fov * Math.PI / 360);
     const from = new T.Vector3(...(state.camera === "top" ? [0, -1e-3, 1] : [-0.42, -0.78, 0.5])).normalize();
-    let distance = Math.min(size, Math.max(6 * bodySize, 0.3 * size)) / 2 / slope / Math.min(1, w / h);
+    let distance = (small ? 9 * bodySize : Math.min(size, Math.max(6 * bodySize, 0.3 * size))) / 2 / slope / Math.min(1, w / h);
     if (state.camera !== "follow") { // so far that every corner of the box of all that moves is seen
       const right = new T.Vector3(0, 0, 1).cross(from).normalize(), above = from.clone().cross(right), corner = new T.Vector3();
       distance = 0;
@@ -177,6 +173,7 @@
       }
     }
     controls.target.copy(target);
+    camera.near = Math.min(size / 500, distance / 50);
     camera.position.copy(from).multiplyScalar(distance).add(target);
     followed.copy(target);
     controls.update();

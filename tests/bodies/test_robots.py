@@ -103,7 +103,7 @@ def from_json(name):
 
 @pytest.mark.filterwarnings("ignore:the inertia of some links")
 @pytest.mark.parametrize("name", ["ur5", "panda", "hyq", "tiago"])
-@pytest.mark.quick("ur5", "hyq")
+@pytest.mark.quick("ur5")
 def test_robots_are_those_of_pinocchio(name):
     links, data = from_json(name)
     system = bodies.tree(links)

@@ -441,3 +441,21 @@ def test_a_stream_that_another_process_writes_is_left_to_it(tmp_path):
         with pytest.raises(StoreError, match="another process computes shard 0"):
             gn.stream(system(1.0), "rk4", store=path, **run)
     np.testing.assert_array_equal(gn.stream(system(1.0), "rk4", store=path, **run)["g"], data["g"])
+
+
+LEAVES = """
+import os, sys
+from pathlib import Path
+from geonh.ensembles.stores.disk import new_folder
+with new_folder(Path(sys.argv[1])) as folder:
+    (folder / "some").write_text("data")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_process_that_was_killed_left_of_a_new_store_goes(tmp_path):
+    path = tmp_path / "a.zarr"
+    assert subprocess.run([sys.executable, "-c", LEAVES, path], check=False).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    sweep(4).run(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]

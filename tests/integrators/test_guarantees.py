@@ -198,6 +198,7 @@ def test_momentum_of_a_horizontal_symmetry_is_not_kept(name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.embedded])
+@pytest.mark.quick("rkmk5")
 def test_embedded_error_estimates_have_their_order(name):
     system, sizes = system_for(name), []
     for dt in (0.02, 0.01):

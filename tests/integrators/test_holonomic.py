@@ -23,7 +23,7 @@ KEEPS += ("midpoint", "gauss4", "gauss6", "yoshida4", "suzuki4", "kahan-li6", "r
 LOBATTO = ("lobatto4", "lobatto6")
 ENERGY = ("discrete-gradient", "average-vector-field", "itoh-abe")
 KEEPS += ("rk4-projected", "rk4-energy", "shake", "lobatto2", *LOBATTO, *ENERGY, "discrete-gradient4")
-QUICK = ("gauss4", "variational", "shake", "lobatto4", "discrete-gradient")
+QUICK = ("gauss4", "variational", "discrete-gradient")
 DRIFT = ("rk4", "dormand-prince", "baumgarte")
 
 

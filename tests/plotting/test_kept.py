@@ -118,7 +118,8 @@ def test_animations_are_as_large_as_asked_and_follow_small_bodies(tmp_path):
     from PIL import Image
 
     from geonh.drawing import scene
-    from geonh.plotting.stage import FAR, Stage, body_size, followed
+    from geonh.plotting.bodies import body_size
+    from geonh.plotting.stage import FAR, Stage, followed
 
     entry = gn.systems.catalogue["chaplygin-sleigh"]
     system = entry.system()

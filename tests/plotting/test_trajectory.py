@@ -151,3 +151,25 @@ def test_what_errors_below_the_logarithmic_axis_are_drawn_as_is_said(forms, ther
     figure = gn.solve(system, xi0=[0.7, 0.0], dt=0.3, n_steps=2000).plot()
     words = [text.get_text() for axes in figure.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
     assert (r"bottom: $\leq 10^{-17}$" in words) == there
+
+
+def test_small_bodies_are_enlarged_and_angles_of_unlike_sizes_have_panels_of_their_own():
+    entry = gn.systems.catalogue["two-wheeled-robot"]
+    system = entry.system()
+    start = entry.start(system)
+    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=1500, controls=entry.controls)
+    figure = run.plot()
+    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    (factor,) = [float(word.split()[2]) for word in words if word.startswith("bodies drawn")]
+    assert factor >= 10
+    extent = np.ptp(run.g_vector[:, 1:3], axis=0).max()
+    drawn = max(
+        np.ptp(c.get_paths()[0].vertices, axis=0).max() for c in figure.axes[0].collections if len(c.get_paths())
+    )
+    assert 0.01 * extent < drawn < 0.2 * extent
+    angles = [axes for axes in figure.axes if axes.get_ylabel() == "angle (rad)"]
+    sizes = [max(np.abs(line.get_ydata()).max() for line in axes.lines if len(line.get_ydata())) for axes in angles]
+    assert len(angles) == 2
+    assert sizes[1] > 12 * sizes[0]
+    near = run.first(20).plot().axes[0].get_legend().get_texts()
+    assert not any(text.get_text().startswith("bodies drawn") for text in near)

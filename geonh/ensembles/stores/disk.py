@@ -12,12 +12,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from geonh.results.replacing import temporary_folder
+
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Temporary folder that is moved to a path at the end, unless another process already made one there."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    """Temporary folder that is moved to a path at the end, unless another process already made one there; those that
+    killed processes left are removed.
+    """
+    with temporary_folder(path) as around:
+        folder = around / "folder"
+        folder.mkdir()
         yield folder
         folder.chmod(0o755)
         try:
@@ -25,8 +30,6 @@ def new_folder(path: Path) -> Iterator[Path]:
         except OSError:
             if not path.is_dir() or not any(path.iterdir()):
                 raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 LARGEST = 2**28

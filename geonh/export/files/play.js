@@ -38,12 +38,7 @@
   const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
   let dirty = true;
   controls.addEventListener("change", () => { dirty = true; });
-  const bodySize = Math.max(1e-3 * size, ...header.bodies.map((body) => body.ground ? 0 : Math.max(0, ...body.parts.map((part) => {
-    const v = array(part.vertices);
-    let far = 0;
-    for (let i = 0; i < v.length; i += 3) far = Math.max(far, Math.hypot(v[i], v[i + 1], v[i + 2]));
-    return far;
-  }))));
+  const bodySize = Math.max(1e-3 * size, geonhBodySize(header.bodies, array));
   const arrow = arrowOf("#CC3311");
   arrow.visible = false;
   scene.add(arrow);
@@ -190,6 +185,7 @@
     const shown = state.camera === "follow" ? Math.min(size, 9 * bodySize) : 1.1 * size;
     const distance = shown / 2 / slope / Math.min(1, w / h);
     controls.target.copy(target);
+    camera.near = Math.min(size / 500, distance / 50);
     camera.position.copy(from).multiplyScalar(distance).add(target);
     followed.copy(target);
     controls.update();
