@@ -46,7 +46,8 @@ def write(model: Model, name: str, folder: Path, target: Target, *, version: int
         work = Path(temporary)
         made = c.write(model, name, work, target)
         token = hashlib.sha256(made[0].read_bytes()).hexdigest()[:32]
-        reasons = "\n".join(
+        words = {int(r): json.dumps(r.message, ensure_ascii=False) for r in c.FAILURES}
+        reasons = "\n".join(f"    case {number}: return {quoted};" for number, quoted in words.items())
             f"    case {int(r)}: return {json.dumps(r.message, ensure_ascii=False)};" for r in c.FAILURES
         )
         shared = filled("fmu.c", name, {"reasons": reasons, "token": token})

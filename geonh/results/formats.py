@@ -32,9 +32,9 @@ class Format(NamedTuple):
     opened : callable
         ``opened(path)`` is a context manager that yields the content with the interface of ``netCDF4.Dataset``, as far
         as ``results.files`` uses it: ``variables``, a dict of arrays with ``dtype`` (str for text), ``shape``, ``ndim``
-        and ``[...]``, of a scalar too; ``ncattrs()``, ``filepath()`` and ``getncattr(name)``, a str or a NumPy number. It
-        raises FileError for a file that
-        ``write`` did not write, or that has changed since, and must not trust the sizes that a file declares.
+        and ``[...]``, of scalars too; ``ncattrs()``, ``filepath()``, and ``getncattr(name)``, a str or NumPy number. It
+        raises FileError for a file that ``write`` did not write, or that has changed since, and must not trust the
+        sizes that a file declares.
     """
 
     name: str
