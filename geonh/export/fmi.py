@@ -48,8 +48,6 @@ def write(model: Model, name: str, folder: Path, target: Target, *, version: int
         token = hashlib.sha256(made[0].read_bytes()).hexdigest()[:32]
         words = {int(r): json.dumps(r.message, ensure_ascii=False) for r in c.FAILURES}
         reasons = "\n".join(f"    case {number}: return {quoted};" for number, quoted in words.items())
-            f"    case {int(r)}: return {json.dumps(r.message, ensure_ascii=False)};" for r in c.FAILURES
-        )
         shared = filled("fmu.c", name, {"reasons": reasons, "token": token})
         source, library = work / "fmu.c", work / f"{name}{SUFFIX}"
         source.write_text(filled(f"fmi{version}.c", name, {"shared": shared}), encoding="utf-8")
