@@ -35,7 +35,7 @@ class Live(Directive):
         text = (
             f'<iframe class="viewer" loading="lazy" src="{source}" title="{system}, running"></iframe>'
             f'<p class="live"><a href="{source}">The same, as a page of its own</a>: the integrator runs in the browser. '
-            "Change a number, push a body, compare two methods.</p>"
+            "Change a number, push a body, compare two runs.</p>"
         )
         return [nodes.raw("", text, format="html")]
 
@@ -53,7 +53,7 @@ def wait(app, env):
 
 
 def make(folder):
-    """A page for each system, with the method of its other page, and the default for comparison."""
+    """Make a page for each system, with the method of its figure."""
     from pages import shown_by
 
     from geonh.systems import catalogue

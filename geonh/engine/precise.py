@@ -242,7 +242,7 @@ def _validating(name: str, method: Callable) -> Callable:
             except UNTRACEABLE as error:
                 by_name = {**dict(zip(places, args, strict=False)), **kwargs}
                 raise named_untraceable(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
-            except (TypeError, ValueError, IndexError, AttributeError) as error:
+            except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
                 if not is_foreign(error):
                     raise
                 by_name = {**dict(zip(places, args, strict=False)), **kwargs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {
     **fmi.WRITERS,
 }
 """Writers of files, by the name of the target."""
+FEATURES = re.compile(r"[+-][\w.-]+(,[+-][\w.-]+)*", re.ASCII)
+"""Features of a CPU, as LLVM takes them."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ def build(
             raise TypeError(f"{name} must be text, got {shortly(text)}")
         if text and target != "c":
             raise ValueError(f"{name} goes with target='c', not {target!r}")
+    if features and not FEATURES.fullmatch(features):  # LLVM would end the process
+        raise ValueError(f"features must be names with + or -, such as '+neon,-vfp2', got {shortly(features)}")
     if as_flag(derivatives, "derivatives") and target != "c":
         raise ValueError(f"derivatives goes with target='c', not {target!r}")
     folder, prefix = _destination(path)

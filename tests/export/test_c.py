@@ -240,3 +240,15 @@ def test_wrong_arguments_are_refused(tmp_path):
     refused = pytest.raises(ValueError, match="it cannot be exported: the engine has no code for")
     with refused, pytest.warns(gn.engine.EngineWarning):
         gn.build(unknown, "rkmk4", tmp_path / "robot")
+
+
+@pytest.mark.parametrize("features", ["../x", "neon", "+", "+a,b", "+a, -b", "+\0"])
+def test_features_that_would_end_the_process_are_refused(features, tmp_path):
+    with pytest.raises(ValueError, match="features must be names with"):
+        gn.build(gn.systems.chaplygin_sleigh(), "rkmk4", tmp_path / "robot", features=features)
+
+
+@pytest.mark.parametrize("machine", [{"cpu": "nonexistent"}, {"features": "-64bit"}, {"triple": "bpf"}])
+def test_machines_for_which_llvm_ends_the_process_are_refused(machine, tmp_path):
+    with pytest.raises(ValueError, match=r"LLVM emits no code for triple = .*, cpu = .*, features = "):
+        gn.build(gn.systems.chaplygin_sleigh(), "rkmk4", tmp_path / "robot", **machine)

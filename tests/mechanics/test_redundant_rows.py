@@ -415,7 +415,7 @@ def _spring(x, p):
     return 0.5 * x @ x
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_combined_rows_appended_change_nothing(seed):
     rng = np.random.default_rng(seed)

@@ -13,8 +13,10 @@ import ctypes.util
 import functools
 import hashlib
 import itertools
+import json
 import platform
 import re
+import subprocess
 import sys
 import threading
 import weakref
@@ -279,6 +281,7 @@ def _machine_of(triple: str, cpu_name: str, features: str, effort: int) -> Any:
         raise NotLowered("this machine, for which llvmlite has no compiler")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    named = bool(triple or cpu_name or features)
     if not triple and not cpu_name:
         cpu_name, own = cpu()
         features = ",".join(filter(None, (own, features)))
@@ -288,7 +291,36 @@ def _machine_of(triple: str, cpu_name: str, features: str, effort: int) -> Any:
     except RuntimeError as error:
         raise ValueError(f"LLVM has no target {triple!r}: {error}") from None
     reloc = "pic" if any(word in triple for word in ("linux", "darwin", "macos", "windows", "bsd")) else "static"
+    if named:
+        _refuse_fatal(triple, cpu_name, features, reloc)
     return target.create_target_machine(cpu=cpu_name, features=features, opt=effort, reloc=reloc, codemodel="default")
+
+
+_TRIAL = """
+import json, sys
+import llvmlite.binding as llvm
+triple, cpu, features, reloc = json.load(sys.stdin)
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+target = llvm.Target.from_triple(triple)
+machine = target.create_target_machine(cpu=cpu, features=features, opt=0, reloc=reloc, codemodel="default")
+text = "define double @f(double %x) { %a = alloca double store double %x, ptr %a %y = load double, ptr %a"
+module = llvm.parse_assembly(text + " %z = fmul double %y, %x ret double %z }")
+module.triple, module.data_layout = machine.triple, str(machine.target_data)
+machine.emit_object(module)
+"""
+
+
+@functools.lru_cache(maxsize=64)
+def _refuse_fatal(triple: str, cpu_name: str, features: str, reloc: str) -> None:
+    """Raise ValueError for a machine for which LLVM emits no code; tried in another process, which it may end."""
+    given = json.dumps([triple, cpu_name, features, reloc])
+    done = subprocess.run([sys.executable, "-c", _TRIAL], input=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = (done.stderr.strip().splitlines() or ["no code"])[-1]
+        raise ValueError(
+            f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}, features = {features!r:.80}: {words}"
+        )
 
 
 _lock = threading.Lock()
