@@ -285,7 +285,7 @@ def _contradiction(system: Any, relations: Dependence, place: _Place, names: lis
     for i, j in enumerate(relations.others):
         weights = relations.coefficients[i]
         wanted, scale = weights @ place.right[relations.kept], np.abs(weights) @ np.abs(place.right[relations.kept])
-        if abs(place.right[j] - wanted) > CONSISTENT * (abs(place.right[j]) + scale):
+        if abs(place.right[j] - wanted) > CONSISTENT * max(abs(place.right[j]) + scale, np.abs(place.right).max()):
             return (
                 f"the constraints of {system.name} contradict each other {where}: {names[j]} follows from "
                 f"{_sources(relations, names, i)}, which make its right-hand side {wanted:.12g}, and it is "

@@ -506,3 +506,15 @@ def test_bricard_needs_its_rank_said_and_projects():
 def _in_float64(function, x):
     with gn.float64():
         return np.asarray(function(jnp.asarray(x)))
+
+
+def test_right_hand_sides_that_differ_by_rounding_do_not_contradict():
+    """Beside a prescribed coordinate, whose rate is their scale."""
+    system = gn.System(
+        Translations(3),
+        metric=[1.0, 1.0, 1.0],
+        holonomic=gn.time_dependent(lambda t, x: jnp.stack([x[0] - 0.3 * jnp.sin(2 * t), x[1] + 1e-17 * t, 2 * x[1]])),
+        rank=2,
+    )
+    run = gn.solve(system, g0=[0.0, 0.0, 0.0], xi0=[0.6, 0.0, 1.0], dt=0.01, n_steps=3)
+    np.testing.assert_allclose(run.g[-1], [0.3 * np.sin(0.06), 0.0, 0.03], rtol=0, atol=1e-12)
