@@ -35,13 +35,15 @@ class Place(NamedTuple):
     mu: Any
 
 
-def evaluated_at(plan: Tree, held: Held | None, forms: Velocities | None, parameters: Any) -> Callable[[Any], Place]:
-    """Function of a configuration, of NumPy."""
+def evaluated_at(
+    plan: Tree, held: Held | None, forms: Velocities | None, parameters: Any, t: float = 0.0
+) -> Callable[[Any], Place]:
+    """Function of a configuration, of NumPy, with prescribed joints at a time."""
     group, n = plan.group, plan.dim
 
     def at(g: Any) -> Place:
         def phi(g: Any) -> Array:
-            return jnp.zeros(0) if held is None else held(g, parameters)
+            return jnp.zeros(0) if held is None else held.in_time(t, g, parameters)
 
         def along(xi: Array) -> Array:
             return jax.jvp(phi, (g,), (group.left_tangent(g, xi),))[1]

@@ -53,7 +53,7 @@ def start(
     for name in [*(positions or {}), *(velocities or {})]:
         if not any(joint.name == name for joint in tree.free):
             raise ValueError(f"there is no joint {name!r} with coordinates; there are {[j.name for j in tree.free]}")
-    g = _closed(system, _placed(system, positions or {}))
+    g = _closed(system, _placed(system, positions or {}), t0)
     given = np.zeros(tree.dim, dtype=bool)
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
@@ -91,12 +91,12 @@ def _placed(system: TreeSystem, positions: Mapping[str, Any]) -> Any:
     return system.point(parts[0] if single else tuple(parts), name="positions")
 
 
-def _closed(system: TreeSystem, g: Any) -> Any:
+def _closed(system: TreeSystem, g: Any, t: float) -> Any:
     """Nearest configuration with contacts and loops closed."""
     if system.held is None:
         return g
     tree, held = system.tree, replace(system.held, reduced=False)
-    g, left = closed(evaluated_at(tree, held, None, system.parameters), mover(tree), g)
+    g, left = closed(evaluated_at(tree, held, None, system.parameters, t), mover(tree), g)
     size = max(np.abs(part).max() for part in jax.tree.leaves(g))
     if left > CLOSED * (1 + size):
         raise ValueError(

@@ -7,6 +7,7 @@ a description in XML, and a library for this machine.
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import sys
 import tempfile
@@ -45,7 +46,8 @@ def write(model: Model, name: str, folder: Path, target: Target, *, version: int
         work = Path(temporary)
         made = c.write(model, name, work, target)
         token = hashlib.sha256(made[0].read_bytes()).hexdigest()[:32]
-        reasons = "\n".join(f'    case {int(r)}: return "{r.message}";' for r in c.FAILURES)
+        words = {int(r): json.dumps(r.message, ensure_ascii=False) for r in c.FAILURES}
+        reasons = "\n".join(f"    case {number}: return {quoted};" for number, quoted in words.items())
         shared = filled("fmu.c", name, {"reasons": reasons, "token": token})
         source, library = work / "fmu.c", work / f"{name}{SUFFIX}"
         source.write_text(filled(f"fmi{version}.c", name, {"shared": shared}), encoding="utf-8")

@@ -37,7 +37,7 @@ ASYMMETRY = 1e-10
 class Result(IntEnum):
     """Status of a run at its end, or the reason why it stopped: number, message, and whether the run failed.
 
-    Files and stores hold the numbers: a new one is the next.
+    Stores and exported code hold the numbers, files the names: neither changes, and a new number is the next.
 
     Attributes
     ----------

@@ -28,12 +28,13 @@ class Format(NamedTuple):
     name : str
     write : callable
         ``write(dataset, path)`` writes all of a dataset to a new file: its attributes, and its variables with their
-        dimensions, in double precision, with a checksum by which ``opened`` detects a changed byte.
+        dimensions, numbers in double precision and text, with a checksum by which ``opened`` detects a changed byte.
     opened : callable
         ``opened(path)`` is a context manager that yields the content with the interface of ``netCDF4.Dataset``, as far
         as ``results.files`` uses it: ``variables``, a dict of arrays with ``dtype`` (str for text), ``shape``, ``ndim``
-        and ``[...]``; ``ncattrs()``, ``getncattr(name)`` and ``filepath()``. It raises FileError for a file that
-        ``write`` did not write, or that has changed since, and must not trust the sizes that a file declares.
+        and ``[...]``, of scalars too; ``ncattrs()``, ``filepath()``, and ``getncattr(name)``, a str or NumPy number. It
+        raises FileError for a file that ``write`` did not write, or that has changed since, and must not trust the
+        sizes that a file declares.
     """
 
     name: str
@@ -50,13 +51,14 @@ NAMES = " or ".join(
     for one in dict.fromkeys(form.name for form in FORMATS.values())
 )
 """Formats for messages: "NetCDF (.nc)"."""
-_OTHERWISE = {
+OTHERWISE = {
     ".csv": "run.to_csv(...)",
     ".zarr": "run.to_xarray().to_zarr(...)",
     ".npz": "numpy.savez(..., t=run.t, g=run.g_vector, xi=run.xi)",
     ".npy": "numpy.save(..., run.g_vector)",
     ".parquet": "run.to_pandas().to_parquet(...)",
 }
+"""Ways to write files of other suffixes; one that gets a format leaves this table."""
 
 
 def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
@@ -67,7 +69,7 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """
     path = checked_path(path, name)
     if path.suffix not in FORMATS:
-        way = _OTHERWISE.get(path.suffix.lower(), "run.to_csv(...)")
+        way = OTHERWISE.get(path.suffix.lower(), "run.to_csv(...)")
         raise FileError(f"{path} cannot be written: geonh saves {NAMES}, not {path.suffix}. With another tool: {way}")
     try:
         status = os.stat(path)

@@ -196,3 +196,12 @@ def test_loops_that_nothing_closes_are_refused():
         )  # fmt: skip
     with pytest.raises(ValueError, match="length of the loop"):
         Loop("a", "b", "rod")
+
+
+def test_a_start_has_prescribed_joints_at_its_time():
+    links = [Link("a", 1.0, (0.1, 0, 0), (0.1, 0.1, 0.1), "", Joint("revolute"))]
+    links.append(Link("b", 1.0, (0.1, 0, 0), (0.1, 0.1, 0.1), "a", Joint("prismatic", axis=(1, 0, 0))))
+    system = bodies.tree(links, prescribed={"a": lambda t: 0.3 * jnp.sin(2 * t)})
+    g0, xi0 = bodies.start(system, velocities={"b": 0.2}, t0=0.7)
+    assert abs(g0[0][0] - 0.3 * np.sin(1.4)) < 1e-12
+    assert gn.solve(system, g0=g0, xi0=xi0, t0=0.7, dt=0.01, n_steps=2).success
