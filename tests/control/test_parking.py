@@ -84,6 +84,8 @@ def test_it_parks_within_bounds(n_steps):
 @pytest.mark.parametrize("n_steps", [20, 40])
 def test_a_snakeboard_parks_from_a_straight_line(n_steps):
     board = gn.systems.controlled_snakeboard()
-    result = optimal_control(board, end=END, n_controls=2, span=SPAN, n_steps=n_steps, free=["psi_dot"])
+    options = {"n_controls": 2, "span": SPAN, "free": ["psi_dot"]}
+    # at a right angle the forms of both axles are dependent, and a long step may cross it unseen
+    result = optimal_control(board, end=END, n_steps=n_steps, limits={"phi": (-1.2, 1.2)}, **options)
     assert result.cost < 12.0
     np.testing.assert_allclose(result.trajectory().g[0][-1], END[0], atol=1e-9)
