@@ -1,8 +1,8 @@
 """Optimal control: CPU time of a first call and of later ones, beside CasADi with Ipopt on the same steps and guess.
 
-On demand: ``pytest -m benchmark -s tests/benchmarks/test_optimal_control.py``, or ``python tests/benchmarks/test_optimal_control.py``,
-with ``--page`` to renew the table of docs/control.md; beside CasADi where it is installed (the extra ``export-test``).
-Each row is a process of its own. The rival is written as one writes it in CasADi: coordinates and their rates as the
+On demand: ``pytest -m benchmark -s tests/benchmarks/test_optimal_control.py``, or by ``python`` alone, with ``--page``
+to renew the table of docs/control.md; beside CasADi where it is installed (the extra ``export-test``). Each row is a
+process of its own. The rival is written as one writes it in CasADi: coordinates and their rates as the
 state, equations of motion with multipliers by symbolic differentiation, RK4 under controls that are linear between the
 nodes, multiple shooting; its time is that of the solver alone, and with the construction in brackets.
 """
