@@ -1,4 +1,4 @@
-"""What the words of a command name: system, parameters, start, method and steps."""
+"""System, parameters, start, method and steps that the words of a command name."""
 
 from __future__ import annotations
 

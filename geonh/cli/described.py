@@ -1,4 +1,4 @@
-"""What ``geonh list``, ``show`` and ``methods`` print, computed from the systems and the methods.
+"""Output of ``geonh list``, ``show`` and ``methods``, computed from the systems and the methods.
 
 Of the catalogue it stands in ``tables.json``, since computing it imports JAX and builds every system;
 ``python tests/cli/test_described.py`` renews the file, and a test compares it.

@@ -1,4 +1,4 @@
-"""What ``geonh run`` and ``geonh resume`` do: a run is made, reported and saved."""
+"""Runs of ``geonh run`` and ``geonh resume``: made, reported and saved."""
 
 from __future__ import annotations
 

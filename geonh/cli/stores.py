@@ -1,4 +1,4 @@
-"""What the commands do with stores: sweeps are made, finished, merged, told of and written as NetCDF."""
+"""Stores of sweeps on the command line: made, finished, merged, described and written as NetCDF."""
 
 from __future__ import annotations
 

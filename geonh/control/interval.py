@@ -71,7 +71,7 @@ class Weights(NamedTuple):
 
 
 class Equations(NamedTuple):
-    """What the equations of intervals and of the end have in common."""
+    """Data that the equations of intervals and of the end have in common."""
 
     system: System
     method: Integrator

@@ -31,7 +31,7 @@ from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 
 SOFTNESS = 1e-4
-"""Of bounds but those of controls, while a plan is followed: a state may be beyond them by what the model misses."""
+"""Relaxation of bounds but those of controls, while a plan is followed: a state may be beyond them by a model error."""
 RENEWALS = 30
 """Maximum number of iterations for a plan that is solved anew."""
 FAR = 1.0

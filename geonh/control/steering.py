@@ -1,4 +1,4 @@
-"""What a motion is asked for: ends, cost, bounds and inequalities, validated."""
+"""Specification of an optimal motion: ends, cost, bounds and inequalities, validated."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Inequalities(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """What is asked at nodes and at the end, as a part of programs.
+    """Conditions at the nodes and at the end, as a part of programs.
 
     ``components`` are places of bounded components in (g as a vector, ξ, u); ``path`` and ``terminal`` functions
     c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;

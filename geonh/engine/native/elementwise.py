@@ -20,7 +20,7 @@ UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "name", "real"))
 
 
 class Elementwise(NamedTuple):
-    """What the engine knows of an elementwise primitive; without the optional fields it is slower, not wrong.
+    """Rules of an elementwise primitive; without the optional ones it is slower, not wrong.
 
     Parameters
     ----------
