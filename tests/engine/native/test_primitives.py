@@ -54,8 +54,8 @@ UNARY = [
     lambda x: jnp.arcsin(x / 9),
     lambda x: jnp.arccos(x / 9),
     lambda x: jnp.arccosh(2 + x * x),
-    lambda x: jnp.arctanh(x / 9),
-    lambda x: lax.lgamma(2 + lax.stop_gradient(x * x)),
+    lambda x: jnp.arctanh(x / 20),  # from 0.39 on XLA loses digits
+    lambda x: lax.lgamma(3 + lax.stop_gradient(x * x)),  # its zeros are 1 and 2
     lambda x: lax.reduce_precision(x, 11, 52),
     lambda x: checkpoint_name(x, "x"),
     lambda x: jnp.array(x, copy=True),
