@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+SMALL = 2**26
+"""Bytes that fit anywhere."""
 MEMORY = 0.8
 """Fraction of the machine's memory that stored results may take."""
 
@@ -11,6 +13,8 @@ MEMORY = 0.8
 def refuse_too_much(what: str, numbers: dict[str, int], advice: str) -> None:
     """Raise MemoryError, with advice, if so many float64 numbers do not fit into memory."""
     needed = 8 * sum(numbers.values())
+    if needed < SMALL:
+        return
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not known on every platform

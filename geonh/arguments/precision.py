@@ -13,6 +13,11 @@ from itertools import chain
 from typing import Any
 
 import jax
+import numpy as np
+
+
+_KNOWN = {np.ndarray, np.float64, float, int, bool, str, type(None)}
+"""Types of values that are no tracers, and contain none."""
 
 
 class _Tracing(threading.local):
@@ -34,6 +39,9 @@ def float64() -> Iterator[None]:
     -------
     context manager
     """
+    if is_float64():
+        yield
+        return
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
@@ -66,6 +74,8 @@ def has_tracers(*trees: Any, **named: Any) -> bool:
     """
     found = False
     for name, tree in chain((("an argument", tree) for tree in trees), named.items()):
+        if type(tree) in _KNOWN:
+            continue
         try:
             found = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)) or found
         except (RecursionError, SystemError) as error:

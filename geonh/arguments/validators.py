@@ -18,6 +18,7 @@ from geonh.arguments.precision import TracedError, is_traced, require_float64
 
 MOST = 100_000
 """Largest number of objects in an argument that lists them."""
+_FLOAT64 = np.dtype(np.float64)
 _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
 
 
@@ -31,6 +32,9 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
+    ready = _ready(value)
+    if ready is not None and shape in (None, ready.shape) and (not finite or np.isfinite(ready).all()):
+        return np.array(ready)
     traced = is_traced(**{name: value})
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
@@ -48,6 +52,19 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     if shape is not None and tuple(array.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
     return array
+
+
+def _ready(value: Any) -> Any:
+    """Value as a float64 array where nothing is to be checked but its shape: a float, a list of them, such an array; else
+    None.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return value if value.dtype is _FLOAT64 else None
+    if kind is float or kind is np.float64:
+        return np.asarray(value)
+    listed = kind is list or kind is tuple
+    return np.asarray(value) if listed and value and all(type(entry) is float for entry in value) else None
 
 
 def _are_arrays(value: Any) -> bool:

@@ -5,7 +5,7 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 
 - Programs: ``mapped``, ``computed``, ``prepared`` (functions); ``stepping``, ``batch_stepping`` (loops of a step, for
   one state and for a batch, of the types ``Stepping`` and ``BatchStepping``); ``is_array`` (what is a parameter of a
-  program); ``EngineWarning``.
+  program); ``Partition`` (arguments of several programs, taken apart once); ``EngineWarning``.
 - Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``; an
   ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
@@ -19,6 +19,7 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 from geonh.engine.compiled import (
     BatchStepping,
     EngineWarning,
+    Partition,
     Stepping,
     batch_stepping,
     computed,
@@ -49,6 +50,7 @@ __all__ = [
     "Layout",
     "Named",
     "ObjectCode",
+    "Partition",
     "Parts",
     "Precise",
     "Stepping",

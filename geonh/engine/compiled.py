@@ -30,6 +30,7 @@ from geonh.engine.native.drivers import CallSize, Reached
 
 _log = logging.getLogger("geonh")
 _ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+_ARRAYS = (np.ndarray, np.generic, jax.Array)
 PROGRAMS = 128
 """Maximum number of programs kept in memory."""
 PIECE = 1000
@@ -42,7 +43,7 @@ class EngineWarning(UserWarning):
 
 def is_array(leaf: Any) -> bool:
     """True if a leaf is an argument of a program, false if it is static."""
-    return isinstance(leaf, np.ndarray | np.generic | jax.Array)
+    return type(leaf) is np.ndarray or isinstance(leaf, _ARRAYS)
 
 
 def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
@@ -67,21 +68,21 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
 
 def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
-    values = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
-    return jax.tree.map(lambda a: a[0], values)
+    parts = Partition.of(tree)
+    return map_of(parts.bound(function), parts.types, types(node)).one(parts.arrays, node)
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
-    arrays, static = hashable_partition(tree, is_array)
-    program = map_of(Bound.to(function, static), types(arrays), types(node))
-    return lambda nodes: program.run(arrays, nodes)
+    parts = Partition.of(tree)
+    program = map_of(parts.bound(function), parts.types, types(node))
+    return lambda nodes: program.run(parts.arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
     """Stepping loop of ``step(tree, state)`` → (state, status); the vectors ``row(tree, state)`` are saved."""
-    arrays, static = hashable_partition(tree, is_array)
-    return Stepping(arrays, loop_of(Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)))
+    parts = Partition.of(tree)
+    return Stepping(parts.arrays, loop_of(parts.bound(step), parts.bound(row), parts.types, types(state)))
 
 
 class Stepping:
@@ -95,7 +96,7 @@ class Stepping:
     def is_new(self) -> bool:
         """True for the first call of the loop with these arguments."""
         earlier = _ARGUMENTS_SEEN.setdefault(self._loop, set())
-        values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
+        values = hash(b"".join(np.asarray(a).tobytes() for a in self._arrays if a is not None))
         is_new = values not in earlier
         earlier.add(values)
         return is_new
@@ -122,12 +123,11 @@ def batch_stepping(step: Callable, row: Callable, one: Any, many: Any, state: An
     state : pytree of arrays
         State of one member.
     """
-    arrays, static = hashable_partition(one, is_array)
+    parts = Partition.of(one)
     of_batch, _ = hashable_partition(many, is_array)
-    pairs = zip(jax.tree.leaves(arrays), jax.tree.leaves(of_batch), strict=True)
+    pairs = zip(jax.tree.leaves(parts.arrays), jax.tree.leaves(of_batch), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
-    step, row = Bound.to(step, static), Bound.to(row, static)
-    kinds = types(arrays), types(state)
+    step, row, kinds = parts.bound(step), parts.bound(row), (parts.types, types(state))
     return BatchStepping(of_batch, varies, lanes_of(step, row, *kinds, varies) or loop_of(step, row, *kinds))
 
 
@@ -179,14 +179,52 @@ class Types(NamedTuple):
 def types(tree: Any) -> Types:
     """Types of a pytree of arrays, numbers or shapes."""
     leaves, structure = jax.tree.flatten(tree)
-    kinds = [np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str for leaf in leaves]
-    return Types(structure, tuple(zip(map(np.shape, leaves), kinds, strict=True)))
+    return Types(structure, tuple(map(_type, leaves)))
+
+
+def _type(leaf: Any) -> tuple[tuple[int, ...], str]:
+    if type(leaf) is np.ndarray:
+        return leaf.shape, leaf.dtype.str
+    return np.shape(leaf), np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str
 
 
 def example(types: Types) -> Any:
     """Pytree of shapes with these types."""
     shapes = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in types.leaves]
     return jax.tree.unflatten(types.structure, shapes)
+
+
+class Partition(NamedTuple):
+    """Pytree in parts: its arrays, which are arguments of programs, and the rest. Programs take it in place of the tree,
+    so that several calls with one tree take it apart once; not longer, since functions and dicts in it may change.
+
+    Attributes
+    ----------
+    arrays : pytree of arrays
+    static : hashable
+        Leaves that are not arrays, and the structure.
+    captured : tuple
+        Captured variables of the functions in ``static``.
+    types : Types
+        Types of the arrays.
+    """
+
+    arrays: Any
+    static: Any
+    captured: tuple
+    types: Types
+
+    @classmethod
+    def of(cls, tree: Any) -> Partition:
+        """Parts of a tree; a partition is returned as it is."""
+        if isinstance(tree, Partition):
+            return tree
+        arrays, static = hashable_partition(tree, is_array)
+        return cls(arrays, static, captured_variables(static), types(arrays))
+
+    def bound(self, function: Callable) -> Bound:
+        """Function of the arrays and a node."""
+        return Bound(function, self.static, self.captured)
 
 
 @dataclass(frozen=True)
@@ -197,10 +235,6 @@ class Bound:
     static: Any
     captured: tuple
     """Captured variables of the functions in ``static``."""
-
-    @classmethod
-    def to(cls, function: Callable, static: Any) -> Bound:
-        return cls(function, static, captured_variables(static))
 
     def __call__(self, arrays: Any, node: Any) -> Any:
         return self.function(hashable_combine(arrays, self.static), node)
@@ -259,6 +293,10 @@ class _XlaMap:
 
     def run(self, arrays: Any, nodes: Any) -> Any:
         return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
+
+    def one(self, arrays: Any, node: Any) -> Any:
+        """XLA counterpart of ``native.Map.one``."""
+        return jax.tree.map(lambda a: a[0], self.run(arrays, jax.tree.map(lambda a: np.asarray(a)[None], node)))
 
 
 class _LoopState(NamedTuple):

@@ -61,6 +61,8 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
         return
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
         for leaf in jax.tree.leaves(value):
+            if type(leaf) is float or (type(leaf) is np.ndarray and leaf.dtype is _FLOAT64):
+                continue
             label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {_qualified_name(function, args)}"
             refuse_single(leaf, name)
@@ -219,6 +221,7 @@ def _validating(name: str, method: Callable) -> Callable:
     judges = {p.name: (judge, p.default) for p in signed if (judge := judge_of(str(p.annotation), OBJECTS))}
     places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     itself = "name" in places  # it validates its argument
+    directly = itself or inspect.signature(method).return_annotation == "None"
 
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -238,7 +241,7 @@ def _validating(name: str, method: Callable) -> Callable:
             kwargs = {label: validated(label, value) for label, value in kwargs.items()}
             self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             try:
-                return call_in_numpy(method, (self, *args), kwargs)
+                return method(self, *args, **kwargs) if directly else call_in_numpy(method, (self, *args), kwargs)
             except UNTRACEABLE as error:
                 by_name = {**dict(zip(places, args, strict=False)), **kwargs}
                 raise named_untraceable(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error

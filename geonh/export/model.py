@@ -122,7 +122,7 @@ class Model:
             raise ValueError("steps of variable length are not exported: pass a method with steps of one length")
         xi0, g0 = default_start(system, xi0, g0, t0)
         start = as_start(system, method, xi0, g0, dt, t0, 1, held)
-        known, _, _ = first_node(system, method, start)
+        known = first_node(system, method, start).problem.system
         g = jax.tree.map(lambda a: np.asarray(a, np.float64), start.g)
         times = Times(np.asarray(start.clock.t0, np.float64), np.asarray(start.clock.dt, np.float64))
         return cls(known, method, controls, times, g, np.asarray(start.xi, np.float64), meanings or {})

@@ -311,6 +311,9 @@ class ImplicitIntegrator(Integrator):
         )
 
 
+_CAYLEY, _EXPONENTIAL = Cayley(), Exponential()
+
+
 class RetractingIntegrator(Integrator):
     """Method based on a retraction: the one given, else Cayley where the group has it, else exp.
 
@@ -330,13 +333,18 @@ class RetractingIntegrator(Integrator):
         ValueError
             If Cayley is requested and the group has none.
         """
-        group = system.group
-        if isinstance(self.retraction, Cayley) and not group.has_cayley:
-            raise ValueError(f"{group} has no Cayley map; use retraction='exp'")
-        return self.retraction or (Cayley() if group.has_cayley else Exponential())
+        return _retraction(self.retraction, system)
 
     def refuse(self, system: System) -> None:
-        self.tau(system)
+        _retraction(self.retraction, system)
+
+
+def _retraction(given: Retraction | None, system: System) -> Retraction:
+    """Retraction of a method on a system; None for "auto"."""
+    group = system.group
+    if isinstance(given, Cayley) and not group.has_cayley:
+        raise ValueError(f"{group} has no Cayley map; use retraction='exp'")
+    return given or (_CAYLEY if group.has_cayley else _EXPONENTIAL)
 
 
 def refuse(method: Any, system: System) -> None:

@@ -112,6 +112,8 @@ methods = Methods(_ALL)
 
 DEFAULT = "gauss4"
 """Name of the default method, but for controls that are values at the nodes."""
+DEFAULT_FOR_TOLERANCE = "rkmk8"
+"""Name of the method whose steps a tolerance chooses by default."""
 
 
 class Default(NamedTuple):
@@ -151,8 +153,10 @@ def stepping_method(method: Integrator | str | None, tolerance: Any, controls: A
     """Convert a user's input to a method, as ``chosen_method``, with steps that a tolerance chooses if one is given."""
     if tolerance is None:
         chosen = chosen_method(method, controls)
-    elif method is None:
-        chosen = Default(Adaptive(RKMK(8), tolerance), "the default for a tolerance")
+    elif method is None or (isinstance(method, str) and method in methods):
+        name = DEFAULT_FOR_TOLERANCE if method is None else method
+        make = _with_tolerance if type(tolerance) is float else _with_tolerance.__wrapped__
+        chosen = Default(make(methods[name], tolerance), "" if method else "the default for a tolerance")
     else:
         chosen = Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
     if isinstance(chosen.method, VariableSteps) and controls is not None and not callable(controls):
@@ -195,4 +199,15 @@ def method_of(word: str, **options: Any) -> Integrator:
     if word not in methods:
         hint = close(word, methods) or f"; methods are {', '.join(methods)}"
         raise ValueError(f"no method {word!r}{hint}")
-    return methods[word].make(**options)
+    return methods[word].make(**options) if options else _made(methods[word])
+
+
+@functools.cache
+def _made(method: Method) -> Integrator:
+    """Method without options, made once: methods are immutable."""
+    return method.make()
+
+
+@functools.lru_cache
+def _with_tolerance(method: Method, tolerance: float) -> Integrator:
+    return Adaptive(_made(method), tolerance)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_positive
+from geonh.arguments.validators import as_constant
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
 from geonh.integrators.node import Pace
@@ -34,7 +34,7 @@ class VariableSteps(Integrator):
     ----------
     method : Integrator
         Method that makes the steps.
-    sizes : array, shape=[2]
+    sizes : (float, float)
         Sizes of g and of ξ, to which errors are relative.
     """
 
@@ -92,7 +92,7 @@ class VariableSteps(Integrator):
         return Clock(pace.t, h, clock.function()), inner
 
 
-def relative_error(sizes: Array, place: Array, of_g: Array, of_xi: Array, *velocities: Array) -> Array:
+def relative_error(sizes: tuple, place: Array, of_g: Array, of_xi: Array, *velocities: Array) -> Array:
     """Largest error of a step, of the logarithm of g and of ξ, shape=[n] each, relative to the sizes of both.
 
     That of g is the given one or the largest entry of ``place``, g as a vector; that of ξ is the given one and the
@@ -105,9 +105,10 @@ def relative_error(sizes: Array, place: Array, of_g: Array, of_xi: Array, *veloc
     )
 
 
-def as_sizes(sizes: Any) -> np.ndarray:
-    """Convert a user's input to the sizes of g and ξ, shape=[2]; TypeError or ValueError for other input."""
-    return np.asarray(as_positive(sizes, "sizes", (2,)), np.float64)
+def as_sizes(sizes: Any) -> tuple[np.float64, np.float64]:
+    """Convert a user's input to the sizes of g and ξ; TypeError or ValueError for other input."""
+    of_g, of_xi = as_constant(sizes, "sizes", (2,), positive=True)
+    return of_g, of_xi
 
 
 def is_at(t: Any, end: Any) -> Any:

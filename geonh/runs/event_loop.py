@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.engine import computed, prepared, stepping
+from geonh.engine import Partition, computed, prepared, stepping
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
@@ -70,14 +70,21 @@ class Watched(NamedTuple):
 class Watching:
     """``Stepping`` with a monitor of the alternating mode, that records events and stops at terminal ones."""
 
-    def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        state: State,
+        trail: Trail | None,
+        crossings: Crossings | None,
+        parts: Partition | None = None,
+    ) -> None:
         self._problem, events = problem, problem.events
         self.begin = self.watched_at(state, trail)
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
         self._notices = Notices(events)
-        self._loop = stepping(next_watched, _row, self._problem, self.begin)
+        self._loop = stepping(next_watched, _row, parts or problem, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.is_new = self._loop.is_new
         self.crossings = crossings

@@ -20,7 +20,7 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.mechanics.soundness import Facts
 from geonh.mechanics.system import System
-from geonh.runs.start import InitialData, node_and_facts
+from geonh.runs.start import FirstNode, node_and_facts
 
 FAST = 2.0
 """Largest phase per step, rad, that a step resolves: beyond it a period has about three steps or fewer."""
@@ -36,32 +36,30 @@ StepFunction = Callable[[State], State | None]
 """One step from a node; None on failure."""
 
 
-def fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], StepFunction]) -> str:
+def fast_mode(problem: Problem, first: FirstNode, step_by: Callable[[Clock], StepFunction]) -> str:
     """Warning text if the time step is too long for the start; "" if it is not, or if this cannot be determined.
 
     Parameters
     ----------
-    problem, start : Problem, InitialData
-        Problem and start of the run.
-    facts : Facts
-        Diagnostics of the start, which is consistent.
+    problem, first : Problem, FirstNode
+        Problem and node 0 of the run, which is consistent.
     step_by : callable
         Step of the run with another clock, by the compiled program of the run.
     """
     try:
-        return _fast_mode(problem, start, facts, step_by)
+        return _fast_mode(problem, first, step_by)
     except np.linalg.LinAlgError:  # forms that are nearly parallel
         return ""
 
 
-def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], StepFunction]) -> str:
-    system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
+def _fast_mode(problem: Problem, first: FirstNode, step_by: Callable[[Clock], StepFunction]) -> str:
+    system, frame, dt, start = problem.system, _frame(first.facts), float(problem.clock.dt), first.start
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
 
     def slopes(h: float, directions: np.ndarray) -> np.ndarray:
         """Zᵀ∂ṗ by η and by ξ along directions in the frame, shape=[N, d], as shape=[2, N, d]; by steps of length h."""
-        clock = start.clock._replace(dt=np.float64(h))
+        clock = problem.clock._replace(dt=np.float64(h))
         step = step_by(clock)
         start_at = prepared(node_and_facts, Problem(system, problem.method, clock), (start.g, start.xi))
         moved, still = APART * directions @ frame.T, np.zeros_like(directions @ frame.T)

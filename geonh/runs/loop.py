@@ -22,14 +22,13 @@ from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
-from geonh.mechanics.soundness import Facts
 from geonh.results import files
 from geonh.results.nodes import Nodes
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
 from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.fast_modes import fast_mode
-from geonh.runs.start import InitialData
+from geonh.runs.start import FirstNode
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
@@ -63,11 +62,11 @@ def advance(
     throw: bool,
     progress: Progress,
     checkpoint: str | os.PathLike | None,
-    start: tuple[InitialData, Facts] | None = None,
+    first: FirstNode | None = None,
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
 
-    ``start`` is the start of a new run: a warning is issued if the time step is too long for its fastest mode.
+    ``first`` is node 0 of a new run: a warning is issued if the time step is too long for its fastest mode.
 
     Raises
     ------
@@ -79,12 +78,14 @@ def advance(
     assert trajectory.state is not None
     try:
         problem = trajectory.problem._replace(events=trajectory.watched)
-        loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings)
+        parts = None if first is None or trajectory.watched else first.parts
+        loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings, parts)
         if checkpoint is not None:
             first = trajectory.first(1)
             files.save(first, first.to_xarray(), checkpoint, keep=False)  # check early that the file can be written
-        if start is not None and loop.engine == "native" and loop.is_new():
-            too_long = fast_mode(problem, *start, loop.step_by)
+        is_fixed = trajectory.state.t is None
+        if first is not None and is_fixed and loop.engine == "native" and loop.is_new():
+            too_long = fast_mode(problem, first, loop.step_by)
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation

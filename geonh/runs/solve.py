@@ -17,7 +17,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_constant, as_count, as_flag, as_float64
 from geonh.engine import interrupted_at_once
-from geonh.integrators.base import Integrator, Problem
+from geonh.integrators.base import Integrator
 from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
@@ -130,20 +130,21 @@ def solve(
         return thrown(solve_modes(system, method, reason, mode, start, span, events, save_every), throw)
     if mode is not None and isinstance(system, System):
         raise ValueError(f"mode= is for a system of Modes, and {system.name} has no modes")
-    start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
-    start = start._replace(clock=start.clock._replace(end=span.end))
-    if t_eval is not None:
-        if varies and (n_steps is not None or save_every > 1):
-            raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
-        end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
-        t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
-    watched = events_of(events, system, start.clock)
-    system, node, facts = first_node(system, method, start)
-    crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
-    problem = Problem(system, method, start.clock, watched)
     with float64():
+        start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
+        start = start._replace(clock=start.clock._replace(end=span.end))
+        if t_eval is not None:
+            if varies and (n_steps is not None or save_every > 1):
+                raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
+            end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
+            t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
+        watched = events_of(events, system, start.clock)
+        first = first_node(system, method, start)
+        system, node = first.problem.system, first.state
+        crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
+        problem = first.problem._replace(events=watched)
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, None if varies else (start, facts))
+    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, first)
     return result if t_eval is None else _at_times(result, t_eval)
 
 

@@ -11,7 +11,7 @@ from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine import computed
+from geonh.engine import Partition, computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.clock import Clock
@@ -153,22 +153,28 @@ def as_start(
     TypeError, ValueError
         For invalid input, naming the argument.
     """
-    refuse(method, system)
+    with float64():
+        refuse(method, system)
+        g = system.point(g0, on_group=False)
     n_steps = as_count(n_steps, "n_steps")
     controls = as_controls(system, controls, n_steps + 1)
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     _refuse_zero(step)
     if not is_traced(step, begin):
-        with np.errstate(over="ignore"):
-            end = begin + float(n_steps) * step
-        span = f"with t0 = {begin:g}, dt = {step:g}, n_steps = {n_steps}"
-        if not np.isfinite(end):
-            raise ValueError(f"time overflows: t0 + n_steps·dt is not a number of float64 {span}")
-        if begin + step == begin or end - step == end:
-            raise ValueError(f"the time does not advance: t + dt = t in float64 {span}")
-    with float64():
-        return InitialData(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
+        _refuse_times(float(begin), float(step), n_steps)
+    return InitialData(Clock(begin, step, controls), g, xi)
+
+
+def _refuse_times(begin: float, step: float, n_steps: int) -> None:
+    """Raise ValueError for times that are not numbers, or do not advance."""
+    end = begin + n_steps * step
+    if math.isfinite(end) and begin + step != begin and end - step != end:
+        return
+    span = f"with t0 = {begin:g}, dt = {step:g}, n_steps = {n_steps}"
+    if not math.isfinite(end):
+        raise ValueError(f"time overflows: t0 + n_steps·dt is not a number of float64 {span}")
+    raise ValueError(f"the time does not advance: t + dt = t in float64 {span}")
 
 
 def _refuse_zero(step: Any) -> None:
@@ -177,11 +183,14 @@ def _refuse_zero(step: Any) -> None:
 
 
 class FirstNode(NamedTuple):
-    """Node 0, the diagnostics of the start, and the system, with the number of its independent rows."""
+    """Node 0, the diagnostics of the start, and the problem, whose system has the number of its independent rows."""
 
-    system: System
+    problem: Problem
+    start: InitialData
     state: State
     facts: Facts
+    parts: Partition
+    """The problem for programs."""
 
 
 def first_node(system: System, method: Integrator, start: InitialData) -> FirstNode:
@@ -194,16 +203,18 @@ def first_node(system: System, method: Integrator, start: InitialData) -> FirstN
         For an inconsistent start, with an explanation.
     """
     problem = Problem(system, method, start.clock)
-    state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    parts = Partition.of(problem)
+    state, facts = computed(node_and_facts, parts, (start.g, start.xi))
     known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
     if known is not system:
         problem = problem._replace(system=known)
-        state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+        parts = Partition.of(problem)
+        state, facts = computed(node_and_facts, parts, (start.g, start.xi))
     refuse_start(problem, start.g, start.xi, facts)
     doubt = digits_lost(known, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return FirstNode(known, state, facts)
+    return FirstNode(problem, start, state, facts, parts)
 
 
 def known_sound(system: System, method: Integrator, start: InitialData) -> System:

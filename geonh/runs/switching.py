@@ -349,7 +349,8 @@ def solve_modes(
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
     for system in modes.systems:
         refuse(method, system)
-    system, state, _ = first_node(modes.systems[which], method, start)
+    first = first_node(modes.systems[which], method, start)
+    system, state = first.problem.system, first.state
     watched = events_of(events, system, start.clock)
     run = ModalRun(modes, method, start.clock, watched, save_every, which, state, Result(int(state.status)))
     run.save(state, float(start.clock.t0))

@@ -155,7 +155,8 @@ class Catalogue(dict[str, Entry]):
         TypeError
             If ``system`` is no System.
         """
-        return next((entry.name for entry in self.values() if entry.describes(system)), "")
+        entry = self.get(system.name)
+        return system.name if entry is not None and entry.describes(system) else ""
 
     def _repr_html_(self) -> str:
         from geonh.plotting.cards import table

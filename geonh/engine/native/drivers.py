@@ -34,6 +34,7 @@ SMALL_STACK, LARGE_STACK = 2**14, 2**18
 """Bytes of stack that a program may use in any thread, and in one with a stack eight times as large."""
 LARGEST_STACK = 2**30
 """Maximum number of bytes of stack that a program may use."""
+_BYTE = ctypes.c_char
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
@@ -45,6 +46,7 @@ class Arguments:
         leaves, structure = jax.tree.flatten(example)
         self.structure: Any = structure
         self.types = [jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", np.asarray(x).dtype)) for x in leaves]
+        self._kinds = [(x.shape, x.dtype) for x in self.types]
 
     def arrays(
         self, tree: Any, *, leads: Sequence[tuple[int, ...]] | None = None, copy: bool = False
@@ -60,10 +62,11 @@ class Arguments:
         if structure != self.structure:
             raise ValueError(f"expected the structure {self.structure}, got {structure}")
         converted = []
-        for leaf, known, lead in zip(leaves, self.types, leads or [()] * len(leaves), strict=True):
-            array = np.array(leaf, known.dtype, order="C", copy=copy or None)
-            if array.shape != (*lead, *known.shape):
-                raise ValueError(f"expected an array of shape {(*lead, *known.shape)}, got {array.shape}")
+        for i, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._kinds, strict=True)):
+            array = np.array(leaf, dtype, order="C", copy=copy or None)
+            shape = (*leads[i], *shape) if leads else shape
+            if array.shape != shape:
+                raise ValueError(f"expected an array of shape {shape}, got {array.shape}")
             converted.append(array)
         return converted
 
@@ -73,7 +76,15 @@ class Arguments:
 
 def table(arrays: list[np.ndarray]) -> Any:
     """Table of addresses of arrays, which the caller keeps alive."""
-    return (_POINTER * max(len(arrays), 1))(*(x.ctypes.data for x in arrays))
+    return (_POINTER * max(len(arrays), 1))(*map(address, arrays))
+
+
+def address(array: np.ndarray) -> int:
+    """Address of the entries of an array; faster than ``array.ctypes.data`` where they may be written to."""
+    try:
+        return ctypes.addressof(_BYTE.from_buffer(array))
+    except (TypeError, ValueError):  # read-only, empty
+        return array.ctypes.data
 
 
 def trace(function: Callable, *arguments: Arguments, forward: bool = True) -> tuple[Any, Any]:
@@ -224,9 +235,9 @@ class Loop:
             steps = self._program.call(
                 parameters,
                 states,
-                status.ctypes.data,
-                good.ctypes.data,
-                buffer[done // stride :].ctypes.data,
+                address(status),
+                address(good),
+                address(buffer[done // stride :]),
                 n,
                 stride,
                 left,
@@ -291,6 +302,14 @@ class Map:
             pace.end(n)
             done += n
         return self._results.tree(results)
+
+    def one(self, params: Any, node: Any) -> Any:
+        """Evaluate the function for one node, without further axes; numbers are NumPy scalars."""
+        constants, arrays = self._params.arrays(params), self._node.arrays(node)
+        results = [np.empty(t.shape, t.dtype) for t in self._results.types]
+        every = constants, arrays, results
+        self._program.call(*map(table, every), 1, keep_alive=every)
+        return self._results.tree([x if x.ndim else x[()] for x in results])
 
 
 __all__ = ["Loop", "Map", "NotLowered"]
