@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import numpy as np
 
-
 _KNOWN = {np.ndarray, np.float64, float, int, bool, str, type(None)}
 """Types of values that are no tracers, and contain none."""
 
@@ -87,7 +86,7 @@ def has_tracers(*trees: Any, **named: Any) -> bool:
 
 def refuse_traced(advice: str, **named: Any) -> None:
     """Raise TypeError for arguments with tracers, by their names, with what to do."""
-    traced = [name for name, value in named.items() if is_traced(**{name: value})]
+    traced = [name for name, value in named.items() if type(value) not in _KNOWN and is_traced(**{name: value})]
     if traced:
         raise TypeError(f"{', '.join(traced)} must not be traced: {advice}")
 

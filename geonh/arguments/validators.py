@@ -55,9 +55,7 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
 
 
 def _ready(value: Any) -> Any:
-    """Value as a float64 array where nothing is to be checked but its shape: a float, a list of them, such an array; else
-    None.
-    """
+    """Value as an array where only its shape is to be checked: of a float, a list of them, a float64 array; else None."""
     kind = type(value)
     if kind is np.ndarray:
         return value if value.dtype is _FLOAT64 else None

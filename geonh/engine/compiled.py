@@ -12,6 +12,7 @@ import logging
 import time
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +30,11 @@ from geonh.engine.interrupts import interruptible
 from geonh.engine.native.drivers import CallSize, Reached
 
 _log = logging.getLogger("geonh")
-_ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+_ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, deque[np.ndarray]] = weakref.WeakKeyDictionary()
+NEARBY = 0.1
+"""Relative distance of numbers for which a loop's arguments count as seen before."""
+SEEN, FEW = 32, 1000
+"""Numbers of arguments that are kept as seen, and of entries of an array up to which it is compared."""
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 PROGRAMS = 128
 """Maximum number of programs kept in memory."""
@@ -94,12 +99,14 @@ class Stepping:
         self.width: int = loop.width
 
     def is_new(self) -> bool:
-        """True for the first call of the loop with these arguments."""
-        earlier = _ARGUMENTS_SEEN.setdefault(self._loop, set())
-        values = hash(b"".join(np.asarray(a).tobytes() for a in self._arrays if a is not None))
-        is_new = values not in earlier
-        earlier.add(values)
-        return is_new
+        """True unless this loop was asked with arguments that all were within ``NEARBY`` of these."""
+        seen = _ARGUMENTS_SEEN.setdefault(self._loop, deque(maxlen=SEEN))
+        numbers = [np.ravel(a) for a in self._arrays if a is not None and np.size(a) <= FEW]
+        values = np.concatenate(numbers) if numbers else np.zeros(0)
+        if any(np.all(np.abs(values - other) <= NEARBY * np.abs(other)) for other in seen):
+            return False
+        seen.appendleft(values)
+        return True
 
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
@@ -195,8 +202,10 @@ def example(types: Types) -> Any:
 
 
 class Partition(NamedTuple):
-    """Pytree in parts: its arrays, which are arguments of programs, and the rest. Programs take it in place of the tree,
-    so that several calls with one tree take it apart once; not longer, since functions and dicts in it may change.
+    """Pytree in parts: its arrays, which are arguments of programs, and the rest.
+
+    Programs take it in place of the tree, so that several calls with one tree take it apart once. It is not to be kept,
+    since functions and dicts in the tree may change.
 
     Attributes
     ----------

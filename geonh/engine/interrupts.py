@@ -108,7 +108,8 @@ class Interrupts:
         if _in_main_thread():
             _active.append(self)
             self._frame = sys._getframe(1)
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            outermost = len(_active) == 1
+            if outermost and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 self._before = signal.signal(signal.SIGINT, interrupt)
         return self
 

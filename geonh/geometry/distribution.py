@@ -12,6 +12,7 @@ geometric nonholonomic integrator reflects.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -259,7 +260,7 @@ class AffineDistribution(Distribution):
 
 def rank_fault(name: str, rows: Any, where: str) -> str:
     """Description of a fault of constraint rows, of forms or of a frame, at a point; "" if there is none."""
-    if not len(rows):
+    if not len(rows) or least_singular_value(rows) > DEPENDENT:
         return ""
     if not np.all(np.isfinite(rows)):
         return f"the constraints of {name} {where} are not finite: rows {rows.tolist()}"
@@ -269,13 +270,27 @@ def rank_fault(name: str, rows: Any, where: str) -> str:
             f"the constraints of {name} {where} have rows of size {largest}, whose squares are not numbers of float64: "
             "divide each row by its size"
         )
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
-        return ""
     return (
         f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; the configuration is singular, the "
         "constraint force is not determined: start elsewhere"
     )
+
+
+def least_singular_value(rows: Any) -> float:
+    """Least singular value of unit rows along these, shape=[m, n]; 0 for rows whose squares are not numbers of float64,
+    or that are zero. Those of the last rows are kept, since the constraints of many systems are constant.
+    """
+    rows = np.ascontiguousarray(rows, np.float64)
+    return _least_singular_value(rows.tobytes(), rows.shape)
+
+
+@functools.lru_cache
+def _least_singular_value(data: bytes, shape: tuple[int, int]) -> float:
+    rows = np.frombuffer(data).reshape(shape)
+    largest = np.abs(rows).max(axis=1)
+    if not np.all((largest >= 1 / SIZES) & (largest <= SIZES)):
+        return 0.0
+    return float(np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1])
 
 
 def _rows(value: Any, name: str) -> Field:

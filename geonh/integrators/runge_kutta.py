@@ -29,8 +29,8 @@ g_{k+1}τ(s)⁻¹, with the same shift s, normal to φ = 0 in the centre c, so t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -122,8 +122,9 @@ class RKMK(RetractingIntegrator):
 
     @property
     def guarantees(self) -> Guarantees:
-        made = explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
-        return replace(made, embedded=EMBEDDED[self.stages_order].order) if self.stages_order in EMBEDDED else made
+        reference = "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4"
+        embedded = EMBEDDED[self.stages_order].order if self.stages_order in EMBEDDED else 0
+        return explicit(self.stages_order, reference, embedded)
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         return self._step(system, clock, state, TABLEAUX[self.stages_order][0])[0]
@@ -327,6 +328,9 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return delta, sigma, self._at_stages(lambda s, K: tau.dtau(system.group, -s) @ K * (1 / h), sigma, K)
 
 
-def explicit(order: int, reference: str) -> Guarantees:
-    """Guarantees of an explicit method in quasi-velocities."""
-    return Guarantees(order=order, implicit=False, multiplier_forces=True, nonlinear=True, reference=reference)
+@functools.cache
+def explicit(order: int, reference: str, embedded: int = 0) -> Guarantees:
+    """Guarantees of an explicit method in quasi-velocities, with an embedded one of that order, if any."""
+    return Guarantees(
+        order=order, implicit=False, multiplier_forces=True, nonlinear=True, reference=reference, embedded=embedded
+    )

@@ -5,6 +5,7 @@ Shared by ``solve`` and ``integrate`` for a start, ``project`` for a point, ``ch
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from geonh.engine import computed, traced_once
-from geonh.geometry.distribution import rank_fault
+from geonh.geometry.distribution import least_singular_value, rank_fault
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale
 from geonh.mechanics.redundancy import excess, with_known_rank
 
@@ -75,7 +76,7 @@ def digits_lost(system: Any, rows: np.ndarray) -> str:
     """Description of the digits lost by nearly parallel constraint rows at a start, shape=[m, n]; "" if few."""
     if len(rows) < 2:
         return ""
-    least = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1]
+    least = least_singular_value(rows)
     if least >= NEARLY_PARALLEL:
         return ""
     return (
@@ -245,6 +246,9 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
 
 def metric_fault(system: Any, M: Any, where: str) -> str:
     """Description of a fault of a mass matrix, shape=[n, n]."""
+    M = np.ascontiguousarray(M, np.float64)
+    if _is_metric(M.tobytes(), len(M)):
+        return ""
     kind = "metric" if system.given_metric is not None else "Hessian of the Lagrangian in ξ"
     named = f"the {kind} of {system.name} {where}"
     if not np.all(np.isfinite(M)):
@@ -254,14 +258,24 @@ def metric_fault(system: Any, M: Any, where: str) -> str:
         i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
         return f"{named} is not symmetric: entry [{i}, {j}] is {M[i, j]:.6g}, entry [{j}, {i}] is {M[j, i]:.6g}"
     values = np.linalg.eigvalsh(M)
-    if values[0] > 0:
-        return ""
     if -values[0] <= 1e-12 * values[-1]:
         return (
             f"{named} is degenerate, with eigenvalues {values}: some velocity has no inertia, so the momentum does not "
             "determine it; leave that coordinate out, or give it an inertia"
         )
     return f"{named} is not positive definite: its least eigenvalue is {values[0]:.3g}"
+
+
+@functools.lru_cache
+def _is_metric(data: bytes, n: int) -> bool:
+    """True if a matrix, shape=[n, n], is symmetric and positive definite.
+
+    It is known of the last ones, since many systems have a constant metric.
+    """
+    M = np.frombuffer(data).reshape(n, n)
+    if not np.all(np.isfinite(M)) or np.abs(M - M.T).max(initial=0.0) > 1e-10 * np.abs(M).max(initial=0.0):
+        return False
+    return bool(np.linalg.eigvalsh(M)[0] > 0)
 
 
 def _single_precision_note(*values: Any) -> str:

@@ -80,8 +80,9 @@ class Nodes(NamedTuple):
     def of_rows(cls, rows: np.ndarray, n: int, *, timed: bool = False) -> Nodes:
         """Create from rows (k, g, p⁺, p⁻), shape=[…, width], of a group of dimension n; with times (…, t) if timed."""
         rows, t = (rows[..., :-1], rows[..., -1]) if timed else (rows, None)
-        k, g_vector, p_plus, p_minus = np.split(rows, [1, rows.shape[-1] - 2 * n, rows.shape[-1] - n], axis=-1)
-        return cls(k[..., 0], g_vector, p_plus, p_minus, t)
+        end = rows.shape[-1]
+        plus, minus = end - 2 * n, end - n
+        return cls(rows[..., 0], rows[..., 1:plus], rows[..., plus:minus], rows[..., minus:end], t)
 
     @classmethod
     def of_state(cls, state: State) -> Nodes:

@@ -22,7 +22,7 @@ from geonh.results import files
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning, new_trail, what_alternates
-from geonh.results.record import RunState, Trail
+from geonh.results.record import RunState
 from geonh.results.same_system import (
     as_data,
     differences,
@@ -78,16 +78,16 @@ def new_trajectory(
     )
 
 
-def extended(
-    trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
-) -> Trajectory:
-    """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
+def extended(trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, **run: Any) -> Trajectory:
+    """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and what else of the
+    ``RunState`` has changed; the monitor is dropped unless given.
+    """
     all_rows, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
     nodes = Nodes.of_rows(all_rows, trajectory.p_plus.shape[1], timed=state.t is not None)
     k = np.arange(len(all_rows)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
     k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
-    run = replace(trajectory.run, state=state, function_values=None, trail=trail)
-    return replace(trajectory, nodes=nodes._replace(k=k), run=run, status=status)
+    after = replace(trajectory.run, state=state, function_values=None, **{"trail": None, **run})
+    return replace(trajectory, nodes=nodes._replace(k=k), run=after, status=status)
 
 
 def with_events(

@@ -185,8 +185,8 @@ class _RunInProgress:
         if int(self.state.k) > rows[-1][-1, 0]:
             rows = [*rows, Nodes.of_state(self.state).rows]
         state = self.state if self.before is None else self.before
-        trajectory = extended(self.trajectory, rows, state, self.status, self.watched.trail)
-        return trajectory.with_run(crossings=self.loop.crossings)
+        kept = {"trail": self.watched.trail, "crossings": self.loop.crossings}
+        return extended(self.trajectory, rows, state, self.status, **kept)
 
 
 class _Checkpoints:

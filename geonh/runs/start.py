@@ -23,6 +23,8 @@ from geonh.runs.controls import as_controls, inspect_forces
 
 FIRST = 0.01
 """First step of variable length, relative to the run."""
+TINY = np.finfo(float).tiny
+"""Least length of a step: smaller numbers have fewer digits."""
 MOST = 2**50
 """Number of steps of a run that ends at a time, if they differ in length."""
 
@@ -178,7 +180,7 @@ def _refuse_times(begin: float, step: float, n_steps: int) -> None:
 
 
 def _refuse_zero(step: Any) -> None:
-    if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
+    if not is_traced(step) and not abs(step) >= TINY:
         raise ValueError(f"dt must not be zero, got {step:g} s")
 
 
