@@ -76,12 +76,16 @@ def has_tracers(*trees: Any, **named: Any) -> bool:
         if type(tree) in _KNOWN:
             continue
         try:
-            found = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)) or found
+            found = any(map(_is_tracer, jax.tree.leaves(tree))) or found
         except (RecursionError, SystemError) as error:
             raise ValueError(f"{name} contains itself, or is nested too deeply") from error
         except ValueError as error:
             raise ValueError(f"{name} must have keys of one type, which can be sorted: {error}") from error
     return found
+
+
+def _is_tracer(leaf: Any) -> bool:
+    return type(leaf) not in _KNOWN and isinstance(leaf, jax.core.Tracer)
 
 
 def refuse_traced(advice: str, **named: Any) -> None:

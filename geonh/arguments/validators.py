@@ -55,7 +55,7 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
 
 
 def _ready(value: Any) -> Any:
-    """Value as an array where only its shape is to be checked: of a float, a list of them, a float64 array; else None."""
+    """Array of a value whose shape alone is to be checked: a float, a list of them, a float64 array; else None."""
     kind = type(value)
     if kind is np.ndarray:
         return value if value.dtype is _FLOAT64 else None

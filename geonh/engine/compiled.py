@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ from geonh.engine import native
 from geonh.engine.captured import captured_variables
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.interrupts import interruptible
-from geonh.engine.native.drivers import CallSize, Reached
+from geonh.engine.native.drivers import CallSize, Parameters, Reached
 
 _log = logging.getLogger("geonh")
 _ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, deque[np.ndarray]] = weakref.WeakKeyDictionary()
@@ -74,34 +75,34 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
 def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
     parts = Partition.of(tree)
-    return map_of(parts.bound(function), parts.types, types(node)).one(parts.arrays, node)
+    return map_of(parts.bound(function), parts.types, types(node)).one(parts.given, node)
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
     parts = Partition.of(tree)
     program = map_of(parts.bound(function), parts.types, types(node))
-    return lambda nodes: program.run(parts.arrays, nodes)
+    return lambda nodes: program.run(parts.given, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
     """Stepping loop of ``step(tree, state)`` → (state, status); the vectors ``row(tree, state)`` are saved."""
     parts = Partition.of(tree)
-    return Stepping(parts.arrays, loop_of(parts.bound(step), parts.bound(row), parts.types, types(state)))
+    return Stepping(parts, loop_of(parts.bound(step), parts.bound(row), parts.types, types(state)))
 
 
 class Stepping:
     """Stepping loop with its arguments; ``engine`` is the engine that runs it."""
 
-    def __init__(self, arrays: Any, loop: Any) -> None:
-        self._arrays, self._loop = arrays, loop
+    def __init__(self, parts: Partition, loop: Any) -> None:
+        self._parts, self._loop = parts, loop
         self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
         self.width: int = loop.width
 
     def is_new(self) -> bool:
         """True unless this loop was asked with arguments that all were within ``NEARBY`` of these."""
         seen = _ARGUMENTS_SEEN.setdefault(self._loop, deque(maxlen=SEEN))
-        numbers = [np.ravel(a) for a in self._arrays if a is not None and np.size(a) <= FEW]
+        numbers = [np.ravel(a) for a in self._parts.arrays if a is not None and np.size(a) <= FEW]
         values = np.concatenate(numbers) if numbers else np.zeros(0)
         if any(np.all(np.abs(values - other) <= NEARBY * np.abs(other)) for other in seen):
             return False
@@ -113,7 +114,7 @@ class Stepping:
 
         Yields what is reached many times a second, between saved nodes too, and at the end.
         """
-        return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
+        return self._loop.pieces(self._parts.given, state, n_nodes, stride, buffer)
 
 
 def batch_stepping(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> BatchStepping:
@@ -201,7 +202,8 @@ def example(types: Types) -> Any:
     return jax.tree.unflatten(types.structure, shapes)
 
 
-class Partition(NamedTuple):
+@dataclass(frozen=True)
+class Partition:
     """Pytree in parts: its arrays, which are arguments of programs, and the rest.
 
     Programs take it in place of the tree, so that several calls with one tree take it apart once. It is not to be kept,
@@ -230,6 +232,11 @@ class Partition(NamedTuple):
             return tree
         arrays, static = hashable_partition(tree, is_array)
         return cls(arrays, static, captured_variables(static), types(arrays))
+
+    @cached_property
+    def given(self) -> Parameters:
+        """The arrays as programs take them."""
+        return Parameters(self.arrays)
 
     def bound(self, function: Callable) -> Bound:
         """Function of the arrays and a node."""
@@ -301,7 +308,7 @@ class _XlaMap:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
     def run(self, arrays: Any, nodes: Any) -> Any:
-        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
+        return jax.tree.map(np.array, _by_xla(self._function, _as_tree(arrays), nodes))  # JAX arrays are read-only
 
     def one(self, arrays: Any, node: Any) -> Any:
         """XLA counterpart of ``native.Map.one``."""
@@ -348,7 +355,7 @@ class _XlaLoop:
     def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """XLA counterpart of ``native.Loop.pieces``."""
         saved = since = 0  # rows, and steps since the last one
-        status, pace = 0, CallSize()
+        status, pace, arrays = 0, CallSize(), _as_tree(arrays)
         while saved < n_nodes and status == 0:
             pace.begin()
             if stride == 1:
@@ -367,6 +374,10 @@ class _XlaLoop:
                     saved, since = saved + 1, 0
             pace.end(steps)
             yield Reached(state, int(status), saved)
+
+
+def _as_tree(arrays: Any) -> Any:
+    return arrays.tree if isinstance(arrays, Parameters) else arrays
 
 
 def _by_xla(function: Callable, *arguments: Any, if_recorded: bool = False) -> Any:

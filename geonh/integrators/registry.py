@@ -144,7 +144,7 @@ def chosen_method(method: Integrator | str | None, controls: Any = None) -> Defa
     if method is None:
         return default_method(controls)
     if isinstance(method, str):
-        return Default(method_of(method), "")
+        return Default(_made(methods[method]) if method in methods else method_of(method), "")
     require_method(method)
     return Default(method, "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -136,9 +137,9 @@ class ConfigurationSpace(Precise):
             If it does not have the structure and shapes of a point of the group, or (unless ``on_group`` is false) does
             not lie on it.
         """
-        identity, on_group = self.group.identity(), as_flag(on_group, "on_group")
+        identity, on_group = _identity_of(self.group), as_flag(on_group, "on_group")
         if g is None:
-            return jax.tree.map(np.asarray, identity)
+            return jax.tree.map(np.array, identity)
         structure, shapes = jax.tree.structure(identity), self.group.point_shapes
         expected = " × ".join(str(list(s)) for s in shapes)
         entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
@@ -160,6 +161,18 @@ class ConfigurationSpace(Precise):
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
         return self.group.gap(point)
+
+
+def _identity_of(group: LieGroup) -> Point:
+    try:
+        return _known_identity(group)
+    except TypeError:  # unhashable: a matrix group with arrays
+        return group.identity()
+
+
+@functools.lru_cache
+def _known_identity(group: LieGroup) -> Point:
+    return group.identity()
 
 
 def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:

@@ -267,6 +267,8 @@ def _with_data(system: System, data: Any) -> System:
 
 def as_data(parameters: Any) -> Any:
     """Convert parameters to JSON data: numbers, lists and objects; null for a function."""
+    if type(parameters) is np.ndarray:
+        return parameters.tolist()
     if isinstance(parameters, dict):
         return {str(key): as_data(value) for key, value in parameters.items()}
     if isinstance(parameters, list | tuple):

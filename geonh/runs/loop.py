@@ -32,8 +32,8 @@ from geonh.runs.start import FirstNode
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
-FEW = 2**14
-"""The same where the number of nodes is not known."""
+FIRST, FEW = 2**8, 2**14
+"""The same where the number of nodes is not known: at first, and later at most."""
 BETWEEN = 60.0
 """Seconds between checkpoints; longer if saving takes more than a twentieth of that."""
 
@@ -159,7 +159,8 @@ class _RunInProgress:
         t_end = None if self.trajectory.clock is None else self.trajectory.clock.end
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, stride)
-            n_nodes = n_nodes if t_end is None else min(n_nodes, FEW)
+            if t_end is not None:
+                n_nodes = min(n_nodes, max(FIRST, min(4 * sum(map(len, self.rows)), FEW)))
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]

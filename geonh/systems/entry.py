@@ -105,8 +105,10 @@ class Entry:
         """True if a system was built by this entry: it has its name, and functions of its file."""
         if system.name != self.name:
             return False
-        functions = (leaf for leaf in (*jax.tree.leaves(system), system.draw) if callable(leaf))
-        return any(f.__module__ == self.build.__module__ for f in functions)
+        here = self.build.__module__
+        if getattr(system.draw, "__module__", "") == here:
+            return True
+        return any(leaf.__module__ == here for leaf in jax.tree.leaves(system) if callable(leaf))
 
     def system(self, **parameters: Any) -> System:
         """Build the system with the given parameters of ``build``; the others have their defaults.

@@ -39,6 +39,15 @@ _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
 
+class Parameters:
+    """Pytree of arrays with the table of their addresses, for several calls of programs that take its types."""
+
+    def __init__(self, tree: Any, arrays: list[np.ndarray] | None = None) -> None:
+        self.tree = tree
+        self.arrays = [np.asarray(leaf, order="C") for leaf in jax.tree.leaves(tree)] if arrays is None else arrays
+        self.table = table(self.arrays)
+
+
 class Arguments:
     """Pytree of arrays, as a table of pointers."""
 
@@ -46,7 +55,7 @@ class Arguments:
         leaves, structure = jax.tree.flatten(example)
         self.structure: Any = structure
         self.types = [jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", np.asarray(x).dtype)) for x in leaves]
-        self._kinds = [(x.shape, x.dtype) for x in self.types]
+        self.kinds = [(x.shape, x.dtype) for x in self.types]
 
     def arrays(
         self, tree: Any, *, leads: Sequence[tuple[int, ...]] | None = None, copy: bool = False
@@ -62,13 +71,17 @@ class Arguments:
         if structure != self.structure:
             raise ValueError(f"expected the structure {self.structure}, got {structure}")
         converted = []
-        for i, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._kinds, strict=True)):
+        for i, (leaf, (shape, dtype)) in enumerate(zip(leaves, self.kinds, strict=True)):
             array = np.array(leaf, dtype, order="C", copy=copy or None)
             shape = (*leads[i], *shape) if leads else shape
             if array.shape != shape:
                 raise ValueError(f"expected an array of shape {shape}, got {array.shape}")
             converted.append(array)
         return converted
+
+    def parameters(self, tree: Any) -> Parameters:
+        """Parameters of a program, of a tree that ``arrays`` checks unless it is one of these already."""
+        return tree if isinstance(tree, Parameters) else Parameters(tree, self.arrays(tree))
 
     def tree(self, arrays: list[np.ndarray]) -> Any:
         return jax.tree.unflatten(self.structure, arrays)
@@ -223,9 +236,9 @@ class Loop:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
             raise ValueError(f"{n_nodes} rows of width {self.width} do not fit into a buffer of shape {buffer.shape}")
-        constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
+        constants, home = self._params.parameters(params), self._state.arrays(state, copy=True)
         status, good = np.zeros((), np.int32), np.zeros((), np.int64)
-        parameters, states = table(constants), table(home)
+        states = table(home)
         done, total, pace = 0, n_nodes * stride, CallSize(self._known)
         while done < total and status == 0:
             left = stride - done % stride
@@ -233,7 +246,7 @@ class Loop:
             n = min(n, total - done)
             pace.begin()
             steps = self._program.call(
-                parameters,
+                constants.table,
                 states,
                 address(status),
                 address(good),
@@ -288,27 +301,25 @@ class Map:
             Results, with the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
-        constants, arrays = (
-            self._params.arrays(params),
-            self._node.arrays(nodes, leads=[(total,)] * len(self._node.types)),
-        )
+        constants = self._params.parameters(params)
+        arrays = self._node.arrays(nodes, leads=[(total,)] * len(self._node.types))
         results = [np.empty((total, *t.shape), t.dtype) for t in self._results.types]
-        parameters, done, pace = table(constants), 0, CallSize()
+        done, pace = 0, CallSize()
         while done < total:
             n = min(pace.amount, total - done)
             pace.begin()
             here, there = (table([x[done:] for x in xs]) for xs in (arrays, results))
-            self._program.call(parameters, here, there, n, keep_alive=(constants, arrays, results))
+            self._program.call(constants.table, here, there, n, keep_alive=(constants, arrays, results))
             pace.end(n)
             done += n
         return self._results.tree(results)
 
     def one(self, params: Any, node: Any) -> Any:
         """Evaluate the function for one node, without further axes; numbers are NumPy scalars."""
-        constants, arrays = self._params.arrays(params), self._node.arrays(node)
-        results = [np.empty(t.shape, t.dtype) for t in self._results.types]
-        every = constants, arrays, results
-        self._program.call(*map(table, every), 1, keep_alive=every)
+        constants, arrays = self._params.parameters(params), self._node.arrays(node)
+        results = [np.empty(shape, dtype) for shape, dtype in self._results.kinds]
+        here, there = table(arrays), table(results)
+        self._program.call(constants.table, here, there, 1, keep_alive=(constants, arrays, results))
         return self._results.tree([x if x.ndim else x[()] for x in results])
 
 
