@@ -93,10 +93,12 @@ def table(arrays: list[np.ndarray]) -> Any:
 
 
 def address(array: np.ndarray) -> int:
-    """Address of the entries of an array; faster than ``array.ctypes.data`` where they may be written to."""
+    """Address of the entries of an array, 0 if it has none; faster than ``array.ctypes.data`` for writeable ones."""
+    if not array.size:
+        return 0
     try:
         return ctypes.addressof(_BYTE.from_buffer(array))
-    except (TypeError, ValueError):  # read-only, empty
+    except TypeError:  # read-only
         return array.ctypes.data
 
 
