@@ -1,12 +1,13 @@
 """Work and precision of steps that a tolerance chooses, on all systems of the catalogue, in one run.
 
 ``pytest -m benchmark -s tests/benchmarks/test_tolerances.py``, or as a script with ``--page`` to remake the table and
-the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, and names of systems. Rivals are
-SciPy's DOP853 and Radau, diffrax's Tsit5 and Dopri8 with a PID controller, compiled, in double precision, and steps of
-one length here. SciPy and diffrax integrate the equations (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The
-error is that of (g, ξ) at the end, of ξ relative to 1 + |ξ|. Times are seconds of the processors, the least of some
-calls, without compiling: of one run, a whole call from Python; and per member of an ensemble of different starts, for
-those that compute many at once.
+the figure of docs/times.md, ``--keep=file.json`` to go on where a run was stopped, ``--single`` to leave ensembles out,
+and names of systems. Rivals are SciPy's DOP853 and Radau, diffrax's Tsit5 and Dopri8, compiled, in double precision,
+with the better of its I and PI controllers, and steps of one length here. SciPy and diffrax integrate the equations
+(ġ, ξ̇) of geonh's own system, SciPy by its machine code. The runs are those of the catalogue, of at most ``LONGEST``
+seconds. The error is that of (g, ξ) at the end, of ξ relative to 1 + |ξ|. Times are seconds of the processors, the
+least of some calls, without compiling: of one run, a whole call from Python; and per member of an ensemble of different
+starts, for those that compute many at once.
 """
 
 import itertools
@@ -33,9 +34,11 @@ TOLERANCES = 10.0 ** -np.arange(3, 14)
 FEW = 10.0 ** -np.array([4, 6, 8, 10, 12])
 COUNTS = 2 ** np.arange(3, 15)
 ACCURACIES = (1e-4, 1e-6, 1e-8, 1e-10)
-MEMBERS, PATIENCE = 2048, 1.0
-"""Members of an ensemble; seconds of a run after which a rival's smaller tolerances are left out."""
-FIXED = ("rkmk4", "rkmk6", "gauss4")
+MEMBERS, PATIENCE, LONGEST = 256, 0.3, 40.0
+"""Members of an ensemble; seconds that a run may take, after which smaller tolerances are left out; and of motion."""
+FIXED = ("rkmk4", "rkmk6", "rkmk8", "gauss4")
+CONTROLLERS = ((0.0, 1.0), (0.3, 0.4))
+"""Coefficients of diffrax's controller, proportional and integral."""
 DIFFRAX = {"Tsit5": diffrax.Tsit5(), "Dopri8": diffrax.Dopri8()}
 RIVALS = ("SciPy DOP853", "SciPy Radau", "diffrax Tsit5", "diffrax Dopri8", *(f"fixed {name}" for name in FIXED))
 BATCHES = ("many: tolerance", "many: diffrax Tsit5", "many: diffrax Dopri8")
@@ -49,7 +52,7 @@ class Case:
         self.system, self.controls = found.system(), found.controls
         start = found.start(self.system)
         self.start = {"g0": start.g0, "xi0": np.asarray(start.xi0), "controls": found.controls}
-        self.end = min(found.dt * found.n_steps, 20.0)
+        self.end = min(found.dt * found.n_steps, LONGEST)
         group = self.system.group
         point = self.system.point(start.g0)
         self.y = np.concatenate([*(np.ravel(a) for a in jax.tree.leaves(point)), self.start["xi0"]])
@@ -73,13 +76,13 @@ def timed(call, least=3, spend=0.05):
         begun = time.process_time()
         result = call()
         times.append(time.process_time() - begun)
-        if times[-1] > PATIENCE:
+        if sum(times) > PATIENCE:
             break
     return min(times), result
 
 
 def ladder(case, settings, call):
-    """Pairs (time, error) of the settings, up to one that takes too long."""
+    """Pairs (time, error) of the settings, up to one that takes too long, as a list of one ladder."""
     rows = []
     for setting in settings:
         try:
@@ -92,7 +95,7 @@ def ladder(case, settings, call):
         rows.append((spent, case.error(y)))
         if spent > PATIENCE:
             break
-    return rows
+    return [rows]
 
 
 def last(run):
@@ -136,57 +139,76 @@ def starts(case):
     return {"xi0": xi0, "g0": case.start["g0"], "controls": case.controls, "project": True}
 
 
-def with_many(case):
-    given, known = starts(case), dict(zip(FEW, ladder_errors(case), strict=True))
+def with_many(case, errors):
+    """Ladder of an ensemble, and the starts of its members; ``errors`` are those of runs, by their tolerance."""
+    given = starts(case)
     rows, members = [], None
-    for tolerance, error in known.items():
+    for tolerance, error in errors.items():
 
         def solved(tolerance=tolerance):
             return gn.solve_ensemble(case.system, **given, tolerance=tolerance, t_end=case.end)
 
         solved()
-        spent, runs = timed(solved)
+        spent, runs = timed(solved, 2)
         members = runs.batch.members
         rows.append((spent / MEMBERS, error))
+        if spent > 4 * PATIENCE:
+            break
     flat = [np.reshape(a, (MEMBERS, -1)) for a in jax.tree.leaves(members.g)]
-    return rows, np.concatenate([*flat, members.xi], axis=1)
+    return [rows], np.concatenate([*flat, members.xi], axis=1)
 
 
 def ladder_errors(case):
-    runs = (gn.solve(case.system, **case.start, tolerance=t, t_end=case.end, throw=False) for t in FEW)
-    return [case.error(last(run)) for run in runs]
+    runs = {t: gn.solve(case.system, **case.start, tolerance=t, t_end=case.end, throw=False) for t in FEW}
+    return {t: case.error(last(run)) for t, run in runs.items()}
 
 
-def with_diffrax(case, many):
-    term, found = diffrax.ODETerm(lambda t, y, args: _slope((case.system, case.controls), (t, y))), {}
+def by_diffrax(case, solver):
+    """Solution at the end as a function of the start, the tolerance and the coefficients of the controller."""
+    term = diffrax.ODETerm(lambda t, y, args: _slope((case.system, case.controls), (t, y)))
+
+    def one(y, tolerance, proportional, integral):
+        control = diffrax.PIDController(rtol=tolerance, atol=tolerance, pcoeff=proportional, icoeff=integral)
+        times = 0.0, case.end, None
+        return diffrax.diffeqsolve(
+            term, solver, *times, y, stepsize_controller=control, max_steps=10**6, throw=False
+        ).ys[-1]
+
+    return one
+
+
+def with_diffrax(case):
+    found = {}
     for name, solver in DIFFRAX.items():
-
-        def one(y, tolerance, solver=solver):
-            control = diffrax.PIDController(rtol=tolerance, atol=tolerance, pcoeff=0.3, icoeff=0.4)
-            times = 0.0, case.end, None
-            return diffrax.diffeqsolve(
-                term, solver, *times, y, stepsize_controller=control, max_steps=10**6, throw=False
-            ).ys[-1]
-
         with gn.float64():
-            single, batch = jax.jit(one), jax.jit(jax.vmap(one, (0, None)))
-            rows = ladder(case, FEW, lambda t, run=single: np.asarray(run(case.y, t)))
-            found[f"diffrax {name}"] = rows
-            times = []
-            for tolerance, (_, error) in zip(FEW, rows, strict=False):
-                batch(many, tolerance).block_until_ready()
-                spent, _ = timed(lambda t=tolerance, run=batch: run(many, t).block_until_ready(), 2)
-                times.append((spent / MEMBERS, error))
-                if spent > 4 * PATIENCE:
-                    break
-            found[f"many: diffrax {name}"] = times
+            run = jax.jit(by_diffrax(case, solver))
+            ladders = [ladder(case, FEW, lambda t, c=c, run=run: np.asarray(run(case.y, t, *c))) for c in CONTROLLERS]
+        found[f"diffrax {name}"] = [rows for (rows,) in ladders]
     return found
 
 
-def work(rows, accuracy):
+def with_many_by_diffrax(case, many):
+    found = {}
+    for name, solver in DIFFRAX.items():
+        with gn.float64():
+            one = jax.jit(by_diffrax(case, solver))
+            batch, rows = jax.jit(jax.vmap(by_diffrax(case, solver), (0, None, None, None))), []
+            for tolerance in FEW:
+                given = tolerance, *CONTROLLERS[1]
+                error = case.error(np.asarray(one(case.y, *given)))
+                batch(many, *given).block_until_ready()
+                spent, _ = timed(lambda given=given, batch=batch: batch(many, *given).block_until_ready(), 2)
+                rows.append((spent / MEMBERS, error))
+                if spent > 4 * PATIENCE:
+                    break
+        found[f"many: diffrax {name}"] = [rows]
+    return found
+
+
+def work(ladders, accuracy):
     """Least time for an error of at most ``accuracy``, along straight lines in logarithms; nan if there is none."""
-    best = [spent for spent, error in rows if error <= accuracy]
-    for (w0, e0), (w1, e1) in itertools.pairwise(rows):
+    best = [spent for rows in ladders for spent, error in rows if error <= accuracy]
+    for (w0, e0), (w1, e1) in itertools.chain(*map(itertools.pairwise, ladders)):
         if e0 > accuracy >= e1:
             part = np.log(e0 / accuracy) / np.log(e0 / e1)
             best.append(np.exp(np.log(w0) + part * np.log(w1 / w0)))
@@ -195,13 +217,22 @@ def work(rows, accuracy):
 
 def measured(name):
     case = Case(name)
-    found = with_geonh(case) | with_scipy(case)
-    found["many: tolerance"], many = with_many(case)
-    found |= with_diffrax(case, many)
+    found = with_geonh(case) | with_scipy(case) | with_diffrax(case)
     print(f"\n{name}, {case.end:g} s; references apart by {case.doubt:.0e}; ms for an error of {ACCURACIES}")
-    for label, rows in found.items():
-        print(f"  {label:24s}" + " ".join(f"{1e3 * work(rows, a):9.4f}" for a in ACCURACIES), flush=True)
-    return {"doubt": case.doubt, "rows": found}
+    return {"doubt": case.doubt, "rows": shown(found)}
+
+
+def measured_many(name):
+    case = Case(name)
+    ours, many = with_many(case, ladder_errors(case))
+    print(f"\n{name}, {MEMBERS} members")
+    return shown({"many: tolerance": ours} | with_many_by_diffrax(case, many))
+
+
+def shown(found):
+    for label, ladders in found.items():
+        print(f"  {label:24s}" + " ".join(f"{1e3 * work(ladders, a):9.4f}" for a in ACCURACIES), flush=True)
+    return found
 
 
 def table(found):
@@ -212,8 +243,11 @@ def table(found):
     ]
     for label in (*RIVALS, *BATCHES[1:]):
         ours, cells = ("many: tolerance" if label.startswith("many") else "tolerance"), []
+        measured = [one["rows"] for one in found.values() if label in one["rows"]]
+        if not measured:
+            continue
         for accuracy in ACCURACIES:
-            pairs = [(work(one["rows"][label], accuracy), work(one["rows"][ours], accuracy)) for one in found.values()]
+            pairs = [(work(rows[label], accuracy), work(rows[ours], accuracy)) for rows in measured]
             cells.append([theirs / our if np.isfinite(theirs) else np.inf for theirs, our in pairs if np.isfinite(our)])
         words = [f"{np.median(c):.3g} ({min(c):.2g})" for c in cells]
         ahead = " / ".join(f"{sum(r > 1 for r in cells[i])} of {len(cells[i])}" for i in (1, 3))
@@ -234,7 +268,7 @@ def draw(found, path):
     figure, axes = plt.subplots(-(-len(found) // columns), columns, figsize=(13, 15), layout="constrained", sharex=True)
     for ax, (name, one) in zip(axes.flat, found.items(), strict=False):
         for label, (colour, style, width) in shown.items():
-            rows = np.array(one["rows"][label]).reshape(-1, 2)
+            rows = np.array(one["rows"].get(label, [[]])[0]).reshape(-1, 2)
             ax.loglog(rows[:, 1], 1e3 * rows[:, 0], color=colour, ls=style, lw=width, label=label)
         ax.set(title=name, xlim=(1e-2, 1e-14))
         ax.title.set_fontsize(9)
@@ -255,6 +289,8 @@ def draw(found, path):
 def test_work_and_precision_of_tolerances():
     warnings.simplefilter("ignore")
     found = {name: measured(name) for name in gn.systems.catalogue}
+    for name in found:
+        found[name]["rows"] |= measured_many(name)
     print(table(found))
     for one in found.values():
         assert one["doubt"] < 1e-9
@@ -268,6 +304,11 @@ if __name__ == "__main__":
     for one in names:
         if one not in results:
             results[one] = measured(one)
+            if kept:
+                kept.write_text(json.dumps(results))
+    for one in [] if "--single" in sys.argv else names:
+        if BATCHES[0] not in results[one]["rows"]:
+            results[one]["rows"] |= measured_many(one)
             if kept:
                 kept.write_text(json.dumps(results))
     print(table(results))
