@@ -81,8 +81,8 @@ def advance(
         parts = None if first is None or trajectory.watched else first.parts
         loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings, parts)
         if checkpoint is not None:
-            first = trajectory.first(1)
-            files.save(first, first.to_xarray(), checkpoint, keep=False)  # check early that the file can be written
+            begin = trajectory.first(1)
+            files.save(begin, begin.to_xarray(), checkpoint, keep=False)  # check early that the file can be written
         is_fixed = trajectory.state.t is None
         if first is not None and is_fixed and loop.engine == "native" and loop.is_new():
             too_long = fast_mode(problem, first, loop.step_by)

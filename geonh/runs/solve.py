@@ -139,12 +139,12 @@ def solve(
             end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
             t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
         watched = events_of(events, system, start.clock)
-        first = first_node(system, method, start)
-        system, node = first.problem.system, first.state
-        crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
-        problem = first.problem._replace(events=watched)
+        begin = first_node(system, method, start)
+        known, node = begin.problem.system, begin.state
+        crossings = Crossings.none_of(watched, known, node.g, start.clock.t0) if watched else None
+        problem = begin.problem._replace(events=watched)
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, first)
+    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, begin)
     return result if t_eval is None else _at_times(result, t_eval)
 
 

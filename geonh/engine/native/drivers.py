@@ -97,7 +97,7 @@ def address(array: np.ndarray) -> int:
     if not array.size:
         return 0
     try:
-        return ctypes.addressof(_BYTE.from_buffer(array))
+        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
     except TypeError:  # read-only
         return array.ctypes.data
 
