@@ -52,7 +52,9 @@ class Clock(NamedTuple):
 
     def control(self, k: ArrayLike) -> Any:
         """u_k, of the shape of one value of the controls, or None."""
-        if self.controls is None or callable(self.controls):
+        if self.controls is None:
+            return None
+        if callable(self.controls):
             return self.between(self.time(k))
         if isinstance(self.controls, NodalControls):
             return self.controls.rows[k - self.controls.k]

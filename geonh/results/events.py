@@ -6,6 +6,7 @@ interpolation between saved nodes, both as in ``zeros.py``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -20,6 +21,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_flag, entries, is_whole, one_of, shortly
+from geonh.engine import Partition
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
@@ -148,14 +150,35 @@ def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
+    for i, event in enumerate(validated):
+        if _needs_care(_OnSystem(event, system, u)):
+            validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+    return tuple(validated)
+
+
+class _OnSystem:
+    """Event on a system with a value of its controls; equal to others that are traced as it is."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given, parts = given, Partition.of(given)
+        self._key = parts.static, parts.captured, parts.types
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OnSystem) and self._key == other._key
+
+
+@functools.lru_cache
+def _needs_care(on_system: _OnSystem) -> bool:
+    """``inspected`` of the trace of an event."""
+    event, system, u = on_system.given
     with float64():
         g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
         xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
-        for i, event in enumerate(validated):
-            jaxpr = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
-            if inspected(f"event {event.name!r}", jaxpr):
-                validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
-    return tuple(validated)
+        jaxpr = jax.make_jaxpr(lambda t, g, xi: event.value(system, t, g, xi, u))(0.0, g, xi)
+        return inspected(f"event {event.name!r}", jaxpr)
 
 
 class Crossings(NamedTuple):

@@ -141,7 +141,8 @@ def solve(
         watched = events_of(events, system, start.clock)
         begin = first_node(system, method, start)
         known, node = begin.problem.system, begin.state
-        crossings = Crossings.none_of(watched, known, node.g, start.clock.t0) if watched else None
+        numbers = len(known.group.point_names), known.group.dim, len(begin.facts.residual)
+        crossings = Crossings.none([event.name for event in watched], *numbers) if watched else None
         problem = begin.problem._replace(events=watched)
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
     result = advance(trajectory, span.n_steps, throw, progress, checkpoint, begin)
