@@ -31,7 +31,7 @@ def Adaptive(
         Method that makes the steps, whose ``guarantees.steps`` is "controlled", as of ``RKMK(8)`` and ``RKMK(5)``, or
         "reversible", as of ``Gauss(2)``.
     tolerance : float
-        Size of errors, of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|: controlled, ten times the
+        Size of errors, of g relative to 1 or its largest entry, of ξ relative to 1 + |ξ|: controlled, forty times the
         largest error of a step; reversible, the sum of the errors of all steps, estimated at the start.
     max_step : float, optional
         Largest length of a controlled step, seconds.

@@ -191,3 +191,12 @@ def test_the_catalogue_is_silent(name):
     system = entry.system()
     start = entry.start(system)
     assert said(system, start.xi0, entry.dt, g0=start.g0, controls=entry.controls) == []
+
+
+def test_parameters_and_steps_that_differ_by_less_than_a_tenth_are_looked_at_once():
+    """A scan of parameters looks at those that are new; smaller steps of the same system are new too."""
+    assert said(spring(3e2), [1.0, 1.0, 1.0], 1e-2, "rkmk4") == []
+    assert said(spring(3.1e2), [1.0, 1.0, 1.0], 1e-2, "rkmk4") == []
+    assert len(said(spring(3e5), [1.0, 1.0, 1.0], 1e-2, "rkmk4")) == 1
+    assert said(spring(3.1e5), [1.0, 1.0, 1.0], 1e-2, "rkmk4") == []
+    assert len(said(spring(3e5), [1.0, 1.0, 1.0], 8e-3, "rkmk4")) == 1
