@@ -220,7 +220,7 @@ class InteriorPoint:
 
     def _fault(self, at: Linearisation, point: Iterate) -> str:
         """Reason why a KKT point is not a solution; "" if it is one."""
-        if self.problem.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
+        if self.problem.steering.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
             return (
                 f"the cost decreases with the span without bound, to {at.values.cost:.3g} in {point.motion.span:.3g} "
                 "s; add a cost of time"
