@@ -7,7 +7,7 @@ user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -93,14 +93,6 @@ UNTRACEABLE = (
     jax.errors.TracerIntegerConversionError,
 )
 """Errors where the value of a tracer is needed, those of JAX too."""
-
-
-def named_untraceable(error: Exception, called: str, arguments: Mapping[str, Any]) -> Exception:
-    """Error for a public function that needs the values of traced arguments; the given one if none is traced."""
-    traced = [name for name, value in arguments.items() if has_tracers(value)]
-    if not traced:
-        return error
-    return TracedError(f"{', '.join(traced)} of {called} must not be traced: the values are needed")
 
 
 def require_float64(name: str) -> None:
