@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64, shortly
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
@@ -58,7 +59,8 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
         )
     if callable(guess):
         times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
-        points, controls = zip(*(guess(float(t)) for t in times), strict=True)
+        with float64():
+            points, controls = zip(*(guess(float(t)) for t in times), strict=True)
         guess = jax.tree.map(lambda *a: np.stack([np.asarray(b, float) for b in a]), *points), np.stack(controls)
     if not isinstance(guess, list | tuple) or len(guess) != 2:
         raise TypeError(
