@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
+from geonh.results.dense import end_of
 from geonh.results.modes import Switches, padded
 from geonh.results.nodes import Nodes
 from geonh.results.record import RunState
@@ -32,7 +35,7 @@ def join(*pieces: Trajectory) -> Trajectory:
     Returns
     -------
     Trajectory
-        Nodes of all pieces, those at both sides of a joint among them; ``mode`` has the names of the systems, made
+        Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the systems, made
         different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer of them.
 
     Raises
@@ -53,6 +56,7 @@ def join(*pieces: Trajectory) -> Trajectory:
         end, begin = _end(before), after.t[0]
         if abs(end - begin) > CLOSE * (1 + abs(end)):
             raise ValueError(f"a piece ends at t = {end:.9g}, and the next one begins at t = {begin:.9g}")
+    pieces = tuple(_to_its_end(piece) for piece in pieces)
     first = pieces[0]
     counts = [len(piece) for piece in pieces]
     edges = np.cumsum([0, *counts])
@@ -76,9 +80,25 @@ def join(*pieces: Trajectory) -> Trajectory:
 
 def _end(piece: Trajectory) -> float:
     """Time at which a piece ends: of the event that stopped it, or of its last node."""
-    crossings = piece.crossings
-    stopped = piece.status.name == "EVENT" and crossings is not None
-    return float(crossings.t[-1]) if stopped and crossings is not None else float(piece.t[-1])
+    return float(end_of(piece))
+
+
+def _to_its_end(piece: Trajectory) -> Trajectory:
+    """The piece, with a node at the event that stopped it, whose momentum is the average one."""
+    crossings, end = piece.crossings, _end(piece)
+    if crossings is None or end == piece.t[-1]:
+        return piece
+    system, at = piece.bound_system, piece.events[crossings.names[crossings.which[-1]]]
+    g = jax.tree.map(lambda leaf: leaf[-1], at.g)
+    with float64():
+        p = np.asarray(system.momentum(system.at(g, end), at.xi[-1]))
+    node = Nodes(*(np.asarray(entry)[None] for entry in (piece.k[-1], crossings.g_vector[-1], p, p, end)))
+    # of a node at a given time the observables are those of the velocity
+    there = replace(piece, nodes=node, loaded={}).observables
+    before = piece.observables
+    nodes = Nodes(*(np.concatenate(pair) for pair in zip(piece.nodes._replace(t=piece.t)[:5], node[:5], strict=True)))
+    loaded = padded([before, there], [np.arange(len(piece)), np.array([len(piece)])], len(piece) + 1)
+    return replace(piece, nodes=nodes, loaded=loaded)
 
 
 def _different(names: list[str]) -> list[str]:
