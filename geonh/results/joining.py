@@ -35,8 +35,9 @@ def join(*pieces: Trajectory) -> Trajectory:
     Returns
     -------
     Trajectory
-        Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the systems, made
-        different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer of them.
+        Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the
+        systems, made different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer
+        of them.
 
     Raises
     ------
