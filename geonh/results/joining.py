@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
+from geonh.engine import mapped
+from geonh.integrators.base import Problem
+from geonh.integrators.clock import Clock
 from geonh.results.dense import end_of
 from geonh.results.modes import Switches, padded
-from geonh.results.nodes import Nodes
+from geonh.results.nodes import Node, Nodes
+from geonh.results.observables import observe
 from geonh.results.record import RunState
 from geonh.results.same_system import refuse_another_space
 from geonh.results.trajectory import Trajectory
@@ -90,15 +95,17 @@ def _to_its_end(piece: Trajectory) -> Trajectory:
     if crossings is None or end == piece.t[-1]:
         return piece
     system, at = piece.bound_system, piece.events[crossings.names[crossings.which[-1]]]
-    g = jax.tree.map(lambda leaf: leaf[-1], at.g)
+    g = jax.tree.map(lambda leaf: leaf[-1:], at.g)
     with float64():
-        p = np.asarray(system.momentum(system.at(g, end), at.xi[-1]))
-    node = Nodes(*(np.asarray(entry)[None] for entry in (piece.k[-1], crossings.g_vector[-1], p, p, end)))
-    # of a node at a given time the observables are those of the velocity
-    there = replace(piece, nodes=node, loaded={}).observables
-    before = piece.observables
+        p = np.asarray(system.momentum(system.at(jax.tree.map(lambda leaf: leaf[0], g), end), at.xi[-1]))[None]
+    # forces act on λ alone, which the event has: so neither they nor the controls, which files lack, are needed
+    free = eqx.tree_at(lambda s: s.forces, system, None, is_leaf=lambda leaf: leaf is None)
+    k, t = piece.k[-1:], np.array([end])
+    there = mapped(observe, Problem(free, None, Clock(end, piece.dt)), Node(k, g, p, p, t))
+    there["multipliers"] = crossings.multipliers[-1:]
+    node = Nodes(k, crossings.g_vector[-1:], p, p, t)
     nodes = Nodes(*(np.concatenate(pair) for pair in zip(piece.nodes._replace(t=piece.t)[:5], node[:5], strict=True)))
-    loaded = padded([before, there], [np.arange(len(piece)), np.array([len(piece)])], len(piece) + 1)
+    loaded = padded([piece.observables, there], [np.arange(len(piece)), np.array([len(piece)])], len(piece) + 1)
     return replace(piece, nodes=nodes, loaded=loaded)
 
 
