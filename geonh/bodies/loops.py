@@ -113,13 +113,7 @@ class Loop:
 
 
 def resolved(loops: Sequence[Loop], tree: Tree) -> tuple[Loop, ...]:
-    """Loops with points and axes in both frames.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For an unknown link, or one link twice.
-    """
+    """Loops with points and axes in both frames; TypeError or ValueError for an unknown link, or one link twice."""
     loops_in_frames = []
     for loop in loops:
         refuse_strangers(loop, tree, f"loop {loop.name!r}")

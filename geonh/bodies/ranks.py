@@ -88,12 +88,8 @@ class Analysis(NamedTuple):
 
 
 def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) -> Analysis:
-    """Analysis of the rows at random configurations, and at closed ones that are found from these.
-
-    Raises
-    ------
-    ValueError
-        For a loop that nothing can close.
+    """Analysis of the rows at random configurations, and at closed ones that are found from these; ValueError for a
+    loop that nothing can close.
     """
     evaluate = evaluated_at(plan, held, forms, parameters)
     kept = _varying(held.names, [evaluate(g) for g in samples(plan)])
