@@ -127,7 +127,7 @@ def as_names(value: Any, name: str) -> list[str]:
 
 
 def one_of(value: Any, name: str, choices: Iterable) -> Any:
-    """Return the value if it is one of the choices. Raises ValueError if it is not; a bool does not count as a number."""
+    """Return the value if it is one of the choices; ValueError if not, or for a bool among numbers."""
     known = list(choices)
     value = int(value) if isinstance(value, np.integer) and is_whole(value) else value
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:
