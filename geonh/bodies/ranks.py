@@ -1,4 +1,4 @@
-"""Which rows of a tree's constraints vary, and how many are independent, found where contacts and loops are closed."""
+"""Rows of a tree's constraints that vary, and the number of independent ones, where contacts and loops are closed."""
 
 from __future__ import annotations
 
