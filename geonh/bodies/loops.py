@@ -26,8 +26,8 @@ from geonh.bodies.values import Vector, as_rotation, as_unit, set_fields
 
 
 class Closed(NamedTuple):
-    """Relative motions that a kind of loop closes: displacements along columns of (t, t', axis), and the number of turns:
-    0, 2 (of the axis) or 3."""
+    """Relative motions that a kind of loop closes: displacements along columns of (t, t', axis), and turns: 0, 2 (those
+    of the axis) or 3."""
 
     along: tuple[int, ...]
     turns: int
