@@ -25,7 +25,18 @@ from geonh.results.events import Crossings, SlipEnds
 from geonh.results.nodes import Node, node_row
 from geonh.results.parasitic import followed
 from geonh.results.record import Trail
-from geonh.runs.locating import Notices, Search, Zeros, at_node, located, located_zeros, possible_events, within_step
+from geonh.runs.locating import (
+    Notices,
+    Search,
+    Zeros,
+    at_node,
+    isolated,
+    located,
+    located_zeros,
+    possible_events,
+    within_step,
+    zeros_of,
+)
 
 
 class Watched(NamedTuple):
@@ -107,8 +118,16 @@ class Watching:
 
     @cached_property
     def _locate(self) -> Callable[[Any], Any]:
+        return self._prepared_search(located)
+
+    @cached_property
+    def _isolate(self) -> Callable[[Any], Any]:
+        return self._prepared_search(isolated)
+
+    def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
+        """``located`` or ``isolated`` for many steps."""
         node = self._ends(self.begin.state, self.begin.state)[0]
-        return prepared(located, self._problem, Search(node, np.int64(0), *np.zeros(3)))
+        return prepared(function, self._problem, Search(node, np.int64(0), *np.zeros(3)))
 
     def _record(self, here: Watched) -> Result:
         """Locate the events of the step that starts here; return EVENT if one of them stops the run, and SLIP if a slip
@@ -124,11 +143,7 @@ class Watching:
         if not len(which):
             return Result.SUCCESS
         assert self.crossings is not None
-        nodes = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
-        directions = np.array([events[i].direction for i in which])
-        zeros = located_zeros(
-            self._locate, *nodes, which, np.stack([here.values, after.reached], axis=1)[which], directions
-        )
+        zeros = self._zeros(here, after, which)
         if self._turns(here, after, zeros):
             return Result.SLIP
         recorded = list(self._notices.occurrences(zeros, clock.dt, np.zeros(len(zeros.t), np.int64)))
@@ -139,6 +154,18 @@ class Watching:
         self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
         stops = bool(recorded) and events[zeros.which[recorded[-1]]].stop
         return Result.EVENT if stops else Result.SUCCESS
+
+    def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
+        """Sign changes of some events in a step."""
+        before, at_end = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
+        begin, end = here.values[which], after.reached[which]
+        found = self._isolate(Search(before, which, np.zeros(len(which)), end, begin))
+        if found.is_one.all():
+            there = np.flatnonzero(found.there)
+            zero = jax.tree.map(lambda a: a[there], found.zero)
+            return zeros_of(there, which[there], zero, begin[there], found.change[there])
+        directions = np.array([self._problem.events[i].direction for i in which])
+        return located_zeros(self._locate, before, at_end, which, np.stack([begin, end], axis=1), directions)
 
     def _turns(self, here: Watched, after: Watched, zeros: Zeros) -> bool:
         """True if a slip turns around in a step without a zero, and no event stops the run before."""

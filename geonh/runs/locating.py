@@ -25,7 +25,7 @@ from geonh.results.dense import controls_of_part, partial_step
 from geonh.results.events import Event
 from geonh.results.interpolation import curve
 from geonh.results.nodes import Node
-from geonh.results.zeros import LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
+from geonh.results.zeros import BERNSTEIN, LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
 SAME_INSTANT = 1e-12
 """Part of a step within which zeros of events are at one instant."""
@@ -95,13 +95,16 @@ def located_zeros(
     intervals = brackets(sample, ends)
     intervals = intervals.taken(crossed(intervals.at_a, intervals.at_b, directions[intervals.row]))
     zero = at(intervals.row, intervals.a, intervals.b, intervals.at_a)
+    change = np.abs(intervals.at_b - intervals.at_a)
+    return zeros_of(intervals.row, which[intervals.row], zero, intervals.at_a, change)
+
+
+def zeros_of(row: np.ndarray, which: np.ndarray, zero: Located, at_a: np.ndarray, change: np.ndarray) -> Zeros:
+    """Zeros of events of some steps, from values before them and the change around them, shape=[K]."""
     # partial steps of a method that restarts may end before a zero that its nodes have passed
-    short, change = (
-        (zero.s == 1.0) & (zero.value * np.sign(intervals.at_a) > 0),
-        np.abs(intervals.at_b - intervals.at_a),
-    )
+    short = (zero.s == 1.0) & (zero.value * np.sign(at_a) > 0)
     jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * change) | ~np.isfinite(change)
-    return Zeros(intervals.row, which[intervals.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
+    return Zeros(row, which, jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
 
 
 class Notices:
@@ -231,3 +234,47 @@ def located(problem: Problem, search: Search) -> Located:
         return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
 
     return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))
+
+
+class Isolated(NamedTuple):
+    """Search of a whole step with at most one sign change of an event.
+
+    Attributes
+    ----------
+    is_one : bool
+        False if there may be more sign changes, or samples are zero or not finite: then the rest is of no use.
+    there : bool
+        True if there is one, in the direction of the event.
+    zero : Located
+    change : float
+        Difference of the samples around it.
+    """
+
+    is_one: ArrayLike
+    there: ArrayLike
+    zero: Any
+    change: ArrayLike
+
+
+def isolated(problem: Problem, search: Search) -> Isolated:
+    """Locate the sign change of an event in a step with values ``at_a`` and ``b`` of the event at its ends, as
+    ``located_zeros`` does, if the first samples isolate it.
+    """
+    begin, end = jnp.asarray(search.at_a), jnp.asarray(search.b)
+    directions = jnp.array([event.direction for event in problem.events])
+
+    def sample(s: Array) -> Array:
+        return located(problem, search._replace(a=s, b=s, at_a=jnp.ones(()))).value
+
+    near, *inner = lax.map(sample, jnp.asarray([NEAREST, *PLACES[1:-1]]))
+    begin = jnp.where(begin == 0, LEAST * jnp.sign(jnp.nan_to_num(near)), begin)
+    values = jnp.stack([begin, *inner, end])
+    signs, coefficients = values > 0, jnp.asarray(BERNSTEIN) @ values > 0
+    is_one = jnp.all(jnp.isfinite(values) & (values != 0))
+    is_one &= jnp.sum(coefficients[1:] != coefficients[:-1]) <= 1
+    places = jnp.asarray(PLACES)
+    i = jnp.argmax(signs[1:] != signs[:-1])
+    at_a, at_b = values[i], values[i + 1]
+    there = is_one & (at_a * jnp.sign(at_b) < 0) & crossed(at_a, at_b, directions[search.event])
+    zero = located(problem, search._replace(a=places[i], b=places[i + 1], at_a=at_a))
+    return Isolated(is_one, there, zero, jnp.abs(at_b - at_a))

@@ -29,7 +29,7 @@ from geonh.results.events import Crossings, Event
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
-from geonh.runs.locating import Located, Notices, Search, at_node, located
+from geonh.runs.locating import Isolated, Located, Notices, Search, at_node, isolated, located
 
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
@@ -148,17 +148,15 @@ class ModeLoop(Watching):
         place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
         return prepared(_entered, self._problem, Entry(place, number, number, np.int64(0)))
 
-    @cached_property
-    def _locate(self) -> Callable[[Any], Any]:  # type: ignore[override]
-        node = Node.of(self.begin.state)
-        one = Timed(self.clock.t0, self.clock.dt, Search(node, np.int64(0), *np.zeros(3)))
-        program = prepared(_located, self._problem, one)
+    def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
+        one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
+        program = prepared(_located if function is located else _isolated, self._problem, one)
 
-        def locate(search: Search) -> Located:
-            n = len(search.a)
-            return program(Timed(np.full(n, self.clock.t0), np.full(n, self.clock.dt), search))
+        def search(given: Search) -> Any:
+            n = len(given.a)
+            return program(Timed(np.full(n, self.clock.t0), np.full(n, self.clock.dt), given))
 
-        return locate
+        return search
 
     @cached_property
     def _stepping(self) -> Any:
@@ -231,6 +229,10 @@ def _row(problem: Problem, timed: Timed) -> Array:
 
 def _located(problem: Problem, timed: Timed) -> Located:
     return located(_at(problem, timed), timed.what)
+
+
+def _isolated(problem: Problem, timed: Timed) -> Isolated:
+    return isolated(_at(problem, timed), timed.what)
 
 
 def _at_node(problem: Problem, timed: Timed) -> tuple[Array, Array]:
