@@ -148,7 +148,7 @@ class ModalRun:
         if self.status is not Result.EVENT or own[-1]:
             return None
         self.status = Result.SUCCESS
-        return found.taken(np.s_[-1:])
+        return found.taken(np.array([len(own) - 1]))
 
     # --- the step of a transition, or one that failed -------------------------------------------------------
     def _across(self, guard: Crossings | None) -> None:

@@ -102,7 +102,6 @@ class ModeLoop(Watching):
         )
         self._leaving: dict[str, Callable[[Any], Left]] = {}
         self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
-        self._warm = Watched(None, None, None, None, np.zeros(len(self.names)), np.float64(1.0), None)
 
     # --- where the mode begins ------------------------------------------------------------------------------
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
@@ -127,7 +126,7 @@ class ModeLoop(Watching):
 
     def _begin_at(self, clock: Clock, state: State, xi: np.ndarray, values: np.ndarray) -> None:
         self._set(clock)
-        self.begin = self._warm._replace(state=state, xi=xi, values=values, reached=values)
+        self.begin = Watched(state, None, xi, values, np.zeros(len(values)), np.float64(1.0), values)
         if not state.status:
             self.refuse_unknown()
             self.crossings = self.none

@@ -39,6 +39,15 @@ def refuse_with_modes(**options: Any) -> None:
             raise ValueError(f"{name}= is not for runs with modes: save the result, or call run(times)")
 
 
+def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
+    """Raise TypeError or ValueError for a method, or controls, that runs with modes do not take."""
+    refuse_variable_steps(method)
+    if not (controls is None or callable(controls)):
+        raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
+    for system in modes.systems:
+        refuse(method, system)
+
+
 def solve_modes(
     modes: Modes,
     method: Integrator,
@@ -51,22 +60,16 @@ def solve_modes(
 ) -> Trajectory:
     """Run from a start, in the mode of a name, as ``solve`` documents it."""
     which = modes.index(mode)
-    refuse_variable_steps(method)
-    if not (start.clock.controls is None or callable(start.clock.controls)):
-        raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
-    for system in modes.systems:
-        refuse(method, system)
+    refuse_for_modes(modes, method, start.clock.controls)
     system, state, _ = first_node(modes.systems[which], method, start)
     watched = events_of(events, system, start.clock)
     run = ModalRun(modes, method, start.clock, watched, save_every, which, state, Result(int(state.status)))
     run.save(state, float(start.clock.t0))
     begun = new_trajectory(Problem(system, method, start.clock), state, save_every, reason, None, span.reason)
-    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
-    attributes = {**begun.attributes, "system": modes.name, "modes": list(modes.names), "parameters": parameters}
-    return _advanced(run, replace(begun, attributes=attributes), span.n_steps)
+    return advanced(run, begun, span.n_steps)
 
 
-def _advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
+def advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     """Trajectory of a run after it has gone on to a node; ``before`` has its metadata, and what it kept."""
     begun = int(run.state.k)
     steps = (end - begun) // run.save_every
@@ -89,7 +92,10 @@ def _advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
         "switches": run.all_switches(earlier.before(begun)),
     }
     kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
-    attributes = {**before.attributes, "engine": run.engine, "state_mode": run.mode}
+    modes = run.modes
+    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
+    about = {"system": modes.name, "modes": list(modes.names), "parameters": parameters}
+    attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
     return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
 
 
@@ -121,8 +127,8 @@ def resume_modes(
         watched = trajectory.watched if events is None else events_of(events, system, clock)
     run = ModalRun(modes, method, clock, watched, trajectory.save_every, which, state)
     run.keep(trajectory.nodes, clock.t0 + k * clock.dt)
-    if trajectory.switches is not None and len(earlier := trajectory.switches.before(k).t):
-        run.since = float(earlier[-1])
+    if trajectory.switches is not None and len(before := trajectory.switches.before(k).t):
+        run.since = float(before[-1])
     if trajectory.crossings is not None:
         run.crossings.append(trajectory.crossings.to_keep(k, [event.name for event in watched]))
-    return _advanced(run, trajectory, k + n_steps)
+    return advanced(run, trajectory, k + n_steps)

@@ -683,7 +683,7 @@ ROOMS = (
     *("interop", "mechanics", "plotting", "rolling", "systems", "testing", "viewer"),
 )
 RESULTS = """
-Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
+Ensemble ModalEnsemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator

@@ -95,7 +95,7 @@ def table(arrays: list[np.ndarray]) -> Any:
 def _address(array: np.ndarray) -> int:
     """Address of a contiguous array; ``array.ctypes`` takes three times as long, but knows empty and constant ones."""
     try:
-        return ctypes.addressof(_BYTE.from_buffer(array))
+        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return array.ctypes.data
 
