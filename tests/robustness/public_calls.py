@@ -683,13 +683,13 @@ ROOMS = (
     *("interop", "mechanics", "plotting", "rolling", "systems", "testing", "viewer"),
 )
 RESULTS = """
-Ensemble ModalEnsemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
+Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-ModelPredictiveControl ModifiedField PredictedDrift
+ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
