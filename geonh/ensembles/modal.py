@@ -41,6 +41,8 @@ class ModalEnsemble(Observed):
         Initial data of each member.
     k : ndarray of int, shape=[N]
         Step numbers of the saved nodes.
+    runs : tuple of Trajectory or None
+        Members; None of those that did not start, or were interrupted.
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
     g, g_vector : point of the group, ndarray, with leading axes [members, N]
