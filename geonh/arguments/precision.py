@@ -57,12 +57,8 @@ def is_traced(*trees: Any, **named: Any) -> bool:
 
 
 def has_tracers(*trees: Any, **named: Any) -> bool:
-    """True if any leaf of the arguments is a JAX tracer; errors call those that are given by name so.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, for a list that contains itself, and a mapping with keys that have no order.
+    """True if any leaf of the arguments is a JAX tracer; errors call those that are given by name so. Raises
+    ValueError, naming the argument, for a list that contains itself, and a mapping with keys that have no order.
     """
     found = False
     for name, tree in chain((("an argument", tree) for tree in trees), named.items()):
@@ -96,12 +92,8 @@ UNTRACEABLE = (
 
 
 def require_float64(name: str) -> None:
-    """Raise unless JAX traces in double precision.
-
-    Raises
-    ------
-    RuntimeError
-        Inside a trace made without 64-bit types, where float32 would be used silently.
+    """Raise unless JAX traces in double precision; RuntimeError inside a trace made without 64-bit types, where float32
+    would be used silently.
     """
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise RuntimeError(

@@ -43,12 +43,8 @@ def resampled(problem: Transcription, motion: DiscreteMotion, places: np.ndarray
 
 
 def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
-    """Motion of a user's guess: a ``Trajectory``, a function of the time, or (points, controls).
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a guess that does not fit.
+    """Motion of a user's guess: a ``Trajectory``, a function of the time, or (points, controls); ValueError or
+    TypeError for a guess that does not fit.
     """
     steering, system = problem.steering, problem.system
     group, n_u = system.group, steering.n_controls

@@ -158,13 +158,7 @@ def steering_problem(
     free_span: bool = False,
     t0: float = 0.0,
 ) -> SteeringProblem:
-    """Validate the arguments of ``optimal_control``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For an invalid argument, naming it.
-    """
+    """Validate the arguments of ``optimal_control``; ValueError or TypeError for an invalid argument, naming it."""
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")

@@ -75,7 +75,8 @@ def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
     arrays, static = hashable_partition(tree, is_array)
     program = map_of(Bound.to(function, static), types(arrays), types(node))
-    return lambda nodes: program.run(arrays, nodes)
+    held = program.held(arrays)
+    return lambda nodes: program.run(held, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
@@ -88,7 +89,7 @@ class Stepping:
     """Stepping loop with its arguments; ``engine`` is the engine that runs it."""
 
     def __init__(self, arrays: Any, loop: Any) -> None:
-        self._arrays, self._loop = arrays, loop
+        self._arrays, self._loop, self._held = arrays, loop, loop.held(arrays)
         self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
         self.width: int = loop.width
 
@@ -105,7 +106,7 @@ class Stepping:
 
         Yields what is reached many times a second, between saved nodes too, and at the end.
         """
-        return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
+        return self._loop.pieces(self._held, state, n_nodes, stride, buffer)
 
 
 def batch_stepping(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> BatchStepping:
@@ -257,6 +258,10 @@ class _XlaMap:
     def __init__(self, function: Callable) -> None:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
+    def held(self, arrays: Any) -> Any:
+        """Arguments in the form of ``native.Map.held``: as they are."""
+        return arrays
+
     def run(self, arrays: Any, nodes: Any) -> Any:
         return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
@@ -297,6 +302,10 @@ class _XlaLoop:
             return lax.while_loop(lambda now: (now.i < n_nodes) & (now.status == 0), body, begin)
 
         self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
+
+    def held(self, arrays: Any) -> Any:
+        """Arguments in the form of ``native.Loop.held``: as they are."""
+        return arrays
 
     def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """XLA counterpart of ``native.Loop.pieces``."""

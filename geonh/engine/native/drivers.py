@@ -35,6 +35,7 @@ SMALL_STACK, LARGE_STACK = 2**14, 2**18
 LARGEST_STACK = 2**30
 """Maximum number of bytes of stack that a program may use."""
 _POINTER = ctypes.c_void_p
+_BYTE = ctypes.c_char
 _INTEGER = ctypes.c_int64
 
 
@@ -60,20 +61,43 @@ class Arguments:
         if structure != self.structure:
             raise ValueError(f"expected the structure {self.structure}, got {structure}")
         converted = []
-        for leaf, known, lead in zip(leaves, self.types, leads or [()] * len(leaves), strict=True):
+        for i, (leaf, known) in enumerate(zip(leaves, self.types, strict=True)):
             array = np.array(leaf, known.dtype, order="C", copy=copy or None)
-            if array.shape != (*lead, *known.shape):
-                raise ValueError(f"expected an array of shape {(*lead, *known.shape)}, got {array.shape}")
+            shape = known.shape if leads is None else (*leads[i], *known.shape)
+            if array.shape != shape:
+                raise ValueError(f"expected an array of shape {shape}, got {array.shape}")
             converted.append(array)
         return converted
+
+    def held(self, tree: Any) -> Held:
+        """Pytree as the table that a program takes, for many calls."""
+        if isinstance(tree, Held):
+            return tree
+        arrays = self.arrays(tree)
+        return Held(arrays, table(arrays))
 
     def tree(self, arrays: list[np.ndarray]) -> Any:
         return jax.tree.unflatten(self.structure, arrays)
 
 
+class Held(NamedTuple):
+    """Arrays of a pytree, and the table of their addresses."""
+
+    arrays: list[np.ndarray]
+    table: Any
+
+
 def table(arrays: list[np.ndarray]) -> Any:
     """Table of addresses of arrays, which the caller keeps alive."""
-    return (_POINTER * max(len(arrays), 1))(*(x.ctypes.data for x in arrays))
+    return (_POINTER * max(len(arrays), 1))(*[_address(x) for x in arrays])
+
+
+def _address(array: np.ndarray) -> int:
+    """Address of a contiguous array; ``array.ctypes`` takes three times as long, but knows empty and constant ones."""
+    try:
+        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return array.ctypes.data
 
 
 def trace(function: Callable, *arguments: Arguments, forward: bool = True) -> tuple[Any, Any]:
@@ -206,15 +230,19 @@ class Loop:
             pass
         return reached
 
+    def held(self, params: Any) -> Held:
+        """Parameters in the form that is prepared for many calls; ``run`` and ``pieces`` take it in their place."""
+        return self._params.held(params)
+
     def pieces(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """Iterator version of ``run``: yields its result after each call, between saved nodes too."""
         if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
             raise ValueError(f"{n_nodes} rows of width {self.width} do not fit into a buffer of shape {buffer.shape}")
-        constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
+        constants, home = self._params.held(params), self._state.arrays(state, copy=True)
         status, good = np.zeros((), np.int32), np.zeros((), np.int64)
-        parameters, states = table(constants), table(home)
+        states, at_status, at_good = table(home), _address(status), _address(good)
         done, total, pace = 0, n_nodes * stride, CallSize(self._known)
         while done < total and status == 0:
             left = stride - done % stride
@@ -222,11 +250,11 @@ class Loop:
             n = min(n, total - done)
             pace.begin()
             steps = self._program.call(
-                parameters,
+                constants.table,
                 states,
-                status.ctypes.data,
-                good.ctypes.data,
-                buffer[done // stride :].ctypes.data,
+                at_status,
+                at_good,
+                _address(buffer[done // stride :]),
                 n,
                 stride,
                 left,
@@ -261,6 +289,10 @@ class Map:
         em = mapping(closed, len(self._params.types), fma=machine.fma())
         self._program = Program(em, MAP, 3, 1)
 
+    def held(self, params: Any) -> Held:
+        """Parameters in the form that is prepared for many calls; ``run`` takes it in their place."""
+        return self._params.held(params)
+
     def run(self, params: Any, nodes: Any) -> Any:
         """Evaluate the function for all nodes.
 
@@ -277,17 +309,15 @@ class Map:
             Results, with the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
-        constants, arrays = (
-            self._params.arrays(params),
-            self._node.arrays(nodes, leads=[(total,)] * len(self._node.types)),
-        )
+        constants = self._params.held(params)
+        arrays = self._node.arrays(nodes, leads=[(total,)] * len(self._node.types))
         results = [np.empty((total, *t.shape), t.dtype) for t in self._results.types]
-        parameters, done, pace = table(constants), 0, CallSize()
+        done, pace = 0, CallSize()
         while done < total:
             n = min(pace.amount, total - done)
             pace.begin()
-            here, there = (table([x[done:] for x in xs]) for xs in (arrays, results))
-            self._program.call(parameters, here, there, n, keep_alive=(constants, arrays, results))
+            here, there = (table([x[done:] for x in xs] if done else xs) for xs in (arrays, results))
+            self._program.call(constants.table, here, there, n, keep_alive=(constants, arrays, results))
             pace.end(n)
             done += n
         return self._results.tree(results)
