@@ -73,6 +73,11 @@ class RootLocus:
         """Largest real part, shape=[N], 1/s: negative where small perturbations decay."""
         return self.eigenvalues.real.max(axis=1)
 
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import root_locus_card
+
+        return root_locus_card(self)
+
     def crossings(self) -> list[Crossing]:
         """Candidate bifurcations: a real part changes sign, or eigenvalues meet on the imaginary axis and leave it.
 
