@@ -63,9 +63,9 @@ def temporary_folder(path: Path) -> Iterator[Path]:
             lock(file)
             yield folder
     finally:
-        for file in folder.iterdir():  # open still, where the NetCDF library failed to write it: its space is freed
+        for part in folder.iterdir():  # open still, where the NetCDF library failed to write it: its space is freed
             with contextlib.suppress(OSError):
-                os.truncate(file, 0)
+                os.truncate(part, 0)
         shutil.rmtree(folder, ignore_errors=True)
 
 
