@@ -25,13 +25,10 @@ packages, of which each imports only from those below it:
 Names are imported when they are first read (PEP 562), JAX with the first that needs it.
 """
 
-import contextlib
-import gc
 import importlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from geonh import _former_paths
+from geonh import _former_paths, _loading
 from geonh.version import __version__
 
 if TYPE_CHECKING:
@@ -184,34 +181,12 @@ _SEARCHED = ("integrators", "geometry", "rolling", "mechanics", "groups", *_PACK
 """Packages in which a name that is not here is looked for, in this order."""
 
 
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Context for imports: without garbage collection, a fifth of their time; with NumPy's random numbers as they were,
-    of which JAX draws when it is imported.
-    """
-    import numpy as np
-
-    collects, frozen, random = gc.isenabled(), gc.get_freeze_count(), np.random.get_state()  # noqa: NPY002
-    gc.disable()
-    try:
-        yield
-    finally:
-        np.random.set_state(random)  # noqa: NPY002
-        if not frozen:  # so that the first collection does not look through what stays
-            gc.freeze()
-            gc.unfreeze()
-        if collects:
-            gc.enable()
-
-
 def __getattr__(name: str) -> Any:
     """Import what is asked for, and tell in which package a name is that is not here."""
     if name in _PACKAGES:
-        with _undisturbed():
-            return importlib.import_module(f"geonh.{name}")
+        return importlib.import_module(f"geonh.{name}")
     if name in _MODULES:
-        with _undisturbed():
-            value = globals()[name] = _read(_MODULES[name], name)
+        value = globals()[name] = _read(_MODULES[name], name)
         return value
     if not name.startswith("__"):
         for package in _SEARCHED:
@@ -229,4 +204,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+_loading.install()
 _former_paths.install()

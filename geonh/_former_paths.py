@@ -41,7 +41,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "start": ("runs.start", "runs.controls"),
     "stores": ("ensembles.stores",),
     **{f"stores.{name}": (f"ensembles.stores.{name}",) for name in ("arrays", "disk", "store")},
-    "watching": ("runs.event_loop",),
+    "watching": ("runs.event_loop", "runs.locating"),
 }
 """Present places of the names of a former module, below ``geonh``."""
 

@@ -13,12 +13,8 @@ from typing import Any
 
 
 def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Validate a user's units by name.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not a mapping of text to text, or a name is unknown.
+    """Validate a user's units by name; TypeError or ValueError if they are not a mapping of text to text, or a name is
+    unknown.
     """
     if units is None:
         return ()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from geonh.arguments.precision import UNTRACEABLE, TracedError, has_tracers
+
+FOREIGN = (TypeError, ValueError, IndexError, AttributeError, OverflowError)
 BELOW = ("jax", "jaxlib", "numpy", "equinox", "scipy")
 RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -23,11 +26,19 @@ def is_foreign(error: Exception) -> bool:
     return below or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE
 
 
-def with_call(error: Exception, called: str, arguments: Mapping[str, Any]) -> Exception:
-    """Error that describes a call's arguments, in place of a foreign one."""
-    given = ", ".join(f"{name} = {described(value)}" for name, value in arguments.items())
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{called} could not be computed, given {given}: {error_text(error)}")
+def raise_named(error: Exception, called: str, places: Iterable[str], args: tuple, kwargs: Mapping[str, Any]) -> None:
+    """Raise, in place of a foreign error, or of JAX's about the value of a tracer, one that names a public call and
+    its arguments; return where the given one says it itself.
+    """
+    arguments = {**dict(zip(places, args, strict=False)), **kwargs}
+    if isinstance(error, UNTRACEABLE):
+        if traced := [name for name, value in arguments.items() if has_tracers(value)]:
+            words = f"{', '.join(traced)} of {called} must not be traced: the values are needed"
+            raise TracedError(words) from error
+    elif isinstance(error, FOREIGN) and is_foreign(error):
+        given = ", ".join(f"{name} = {described(value)}" for name, value in arguments.items())
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{called} could not be computed, given {given}: {error_text(error)}") from error
 
 
 def described(value: Any) -> str:

@@ -14,13 +14,7 @@ class FileError(ValueError):
 
 
 def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
-    """Validate a path on this machine.
-
-    Raises
-    ------
-    FileError
-        For a network address, or what is not a path.
-    """
+    """Validate a path on this machine; FileError for a network address, or what is not a path."""
     try:
         text = os.fspath(path)
     except TypeError:

@@ -7,7 +7,7 @@ user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -64,12 +64,8 @@ def is_traced(*trees: Any, **named: Any) -> bool:
 
 
 def has_tracers(*trees: Any, **named: Any) -> bool:
-    """True if any leaf of the arguments is a JAX tracer; errors call those that are given by name so.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, for a list that contains itself, and a mapping with keys that have no order.
+    """True if any leaf of the arguments is a JAX tracer; errors call those that are given by name so. Raises
+    ValueError, naming the argument, for a list that contains itself, and a mapping with keys that have no order.
     """
     found = False
     for name, tree in chain((("an argument", tree) for tree in trees), named.items()):
@@ -108,21 +104,9 @@ UNTRACEABLE = (
 """Errors where the value of a tracer is needed, those of JAX too."""
 
 
-def named_untraceable(error: Exception, called: str, arguments: Mapping[str, Any]) -> Exception:
-    """Error for a public function that needs the values of traced arguments; the given one if none is traced."""
-    traced = [name for name, value in arguments.items() if has_tracers(value)]
-    if not traced:
-        return error
-    return TracedError(f"{', '.join(traced)} of {called} must not be traced: the values are needed")
-
-
 def require_float64(name: str) -> None:
-    """Raise unless JAX traces in double precision.
-
-    Raises
-    ------
-    RuntimeError
-        Inside a trace made without 64-bit types, where float32 would be used silently.
+    """Raise unless JAX traces in double precision; RuntimeError inside a trace made without 64-bit types, where float32
+    would be used silently.
     """
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise RuntimeError(

@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from geonh.arguments.foreign import is_foreign, with_call
+from geonh.arguments.foreign import raise_named
 from geonh.arguments.paths import checked_path
-from geonh.arguments.precision import UNTRACEABLE, is_traced, named_untraceable
+from geonh.arguments.precision import UNTRACEABLE, is_traced
 from geonh.arguments.validators import as_flag, as_float64, as_names, as_text, close, entries, is_whole, shortly
 
 Args = ParamSpec("Args")
@@ -56,14 +56,9 @@ def validated(function: Callable[Args, Out]) -> Callable[Args, Out]:
         named: Any = {name: validated(name, value) for name, value in kwargs.items()}
         try:
             return function(*given, **named)  # Python itself reports missing arguments
-        except UNTRACEABLE as error:
-            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-            raise named_untraceable(error, function.__name__, by_name) from error
-        except (TypeError, ValueError, IndexError) as error:
-            if not is_foreign(error):
-                raise
-            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-            raise with_call(error, function.__name__, by_name) from error
+        except Exception as error:
+            raise_named(error, function.__name__, places, args, kwargs)
+            raise
 
     return wrapper
 
@@ -78,8 +73,8 @@ def named(function: Callable[Args, Out]) -> Callable[Args, Out]:
         try:
             return function(*args, **kwargs)
         except UNTRACEABLE as error:
-            by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-            raise named_untraceable(error, function.__name__, by_name) from error
+            raise_named(error, function.__name__, places, args, kwargs)
+            raise
 
     return wrapper
 

@@ -23,14 +23,9 @@ _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "
 
 
 def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, finite: bool = True) -> Any:
-    """Convert input to float64; traced values stay traced. Unless ``finite``, nan and inf are accepted.
-
-    Raises
-    ------
-    TypeError
-        If the value is in single precision already, or not of real numbers: nothing is cast silently.
-    ValueError
-        If it does not have the given shape, or is not finite and must be.
+    """Convert input to float64; traced values stay traced. Unless ``finite``, nan and inf are accepted. Raises
+    TypeError if the value is in single precision already, or not of real numbers: nothing is cast silently; ValueError
+    if it does not have the given shape, or is not finite and must be.
     """
     ready = _ready(value)
     if ready is not None and shape in (None, ready.shape) and (not finite or np.isfinite(ready).all()):
@@ -84,12 +79,8 @@ def entries(value: Any) -> list | None:
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
-    """Validate an integer of at least ``least``, returned as an int.
-
-    Raises
-    ------
-    ValueError
-        If it is not an integer (a bool is not), is less than ``least``, or not below 2^53.
+    """Validate an integer of at least ``least``, returned as an int; ValueError if it is not an integer (a bool is
+    not), is less than ``least``, or not below 2^53.
     """
     is_integer = is_whole(value)
     if not is_integer or not least <= value < 2**53:
@@ -101,12 +92,8 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
 
 
 def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
-    """Validate positive numbers of a shape, as float64; traced ones are not compared.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not numbers, of another shape, or not positive.
+    """Validate positive numbers of a shape, as float64; traced ones are not compared. Raises TypeError or ValueError if
+    they are not numbers, of another shape, or not positive.
     """
     array = as_float64(value, name, shape)
     if not is_traced(array) and not np.all(array > 0):
@@ -117,12 +104,8 @@ def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> 
 def as_constant(
     value: Any, name: str, shape: tuple[int, ...] | None = (), *, positive: bool = False, finite: bool = True
 ) -> Any:
-    """Convert numbers that a trace must know, and are not traced themselves, to float64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are traced; else as of ``as_float64``, or ``as_positive``.
+    """Convert numbers that a trace must know, and are not traced themselves, to float64. Raises TypeError or ValueError
+    if they are traced; else as of ``as_float64``, or ``as_positive``.
     """
     if is_traced(**{name: value}):
         raise TracedError(f"{name} is traced, and must be known: it is a constant of compiled programs")
@@ -130,13 +113,7 @@ def as_constant(
 
 
 def as_part(value: Any, name: str) -> float:
-    """Validate a number in (0, 1), such as a relative tolerance.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not one.
-    """
+    """Validate a number in (0, 1), such as a relative tolerance; TypeError or ValueError if it is not one."""
     number = float(as_constant(value, name))
     if not 0 < number < 1:
         raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
@@ -144,52 +121,28 @@ def as_part(value: Any, name: str) -> float:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """Validate a bool.
-
-    Raises
-    ------
-    TypeError
-        If it is not one.
-    """
+    """Validate a bool; TypeError if it is not one."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shortly(value)}")
     return bool(value)
 
 
 def as_text(value: Any, name: str) -> str:
-    """Validate a str.
-
-    Raises
-    ------
-    TypeError
-        If it is none.
-    """
+    """Validate a str; TypeError if it is none."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {shortly(value)}")
     return str(value)
 
 
 def as_names(value: Any, name: str) -> list[str]:
-    """Validate a list of str.
-
-    Raises
-    ------
-    TypeError
-        If it is not one; a single str is not.
-    """
+    """Validate a list of str. Raises TypeError if it is not one; a single str is not."""
     if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
         raise TypeError(f"{name} must be a list of names, got {shortly(value)}")
     return list(value)
 
 
 def one_of(value: Any, name: str, choices: Iterable) -> Any:
-    """Return the value if it is one of the choices.
-
-    Raises
-    ------
-    ValueError
-        If it is not; a bool does not count as a number.
-    """
+    """Return the value if it is one of the choices; ValueError if not, or for a bool among numbers."""
     known = list(choices)
     value = int(value) if isinstance(value, np.integer) and is_whole(value) else value
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:

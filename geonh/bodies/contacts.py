@@ -132,12 +132,8 @@ Seated = Wheel | Blade | Touching
 
 
 def with_axles(contacts: Sequence[Any], tree: Tree) -> tuple[Seated, ...]:
-    """Contacts with the axles of their joints; those of support functions without their shapes.
-
-    Raises
-    ------
-    ValueError
-        For an unknown link, and a wheel without an axle on a link whose joint has no axis.
+    """Contacts with the axles of their joints; those of support functions without their shapes. Raises ValueError for
+    an unknown link, and a wheel without an axle on a link whose joint has no axis.
     """
     seated: list[Seated] = []
     for contact in contacts:

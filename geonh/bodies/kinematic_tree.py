@@ -156,13 +156,8 @@ def ordered(
     varied: Sequence[str] = (),
     functions: Sequence[tuple[str, Callable]] = (),
 ) -> Tree:
-    """Tree of links, parents first.
-
-    Raises
-    ------
-    ValueError
-        For names that are used twice, an unknown parent, a cycle, none or several roots, a mimic of a joint that does
-        not move by itself.
+    """Tree of links, parents first; ValueError for names that are used twice, an unknown parent, a cycle, none or
+    several roots, a mimic of a joint that does not move by itself.
     """
     _refuse_twice([link.name for link in links], "link")
     _refuse_twice([link.joint.name for link in links if link.joint.dim], "joint")

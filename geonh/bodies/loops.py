@@ -26,8 +26,8 @@ from geonh.bodies.values import Vector, as_rotation, as_unit, set_fields
 
 
 class Closed(NamedTuple):
-    """Which relative motions a kind of loop closes: displacements along the columns of (t, t', axis), and turns: none,
-    those of the axis, or all."""
+    """Relative motions that a kind of loop closes: displacements along columns of (t, t', axis), and turns: 0, 2 (those
+    of the axis) or 3."""
 
     along: tuple[int, ...]
     turns: int
@@ -113,13 +113,7 @@ class Loop:
 
 
 def resolved(loops: Sequence[Loop], tree: Tree) -> tuple[Loop, ...]:
-    """Loops with points and axes in both frames.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For an unknown link, or one link twice.
-    """
+    """Loops with points and axes in both frames; TypeError or ValueError for an unknown link, or one link twice."""
     loops_in_frames = []
     for loop in loops:
         refuse_strangers(loop, tree, f"loop {loop.name!r}")

@@ -1,4 +1,4 @@
-"""Which rows of a tree's constraints vary, and how many are independent, found where contacts and loops are closed."""
+"""Rows of a tree's constraints that vary, and the number of independent ones, where contacts and loops are closed."""
 
 from __future__ import annotations
 
@@ -88,12 +88,8 @@ class Analysis(NamedTuple):
 
 
 def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) -> Analysis:
-    """Analysis of the rows at random configurations, and at closed ones that are found from these.
-
-    Raises
-    ------
-    ValueError
-        For a loop that nothing can close.
+    """Analysis of the rows at random configurations, and at closed ones that are found from these; ValueError for a
+    loop that nothing can close.
     """
     evaluate = evaluated_at(plan, held, forms, parameters)
     kept = _varying(held.names, [evaluate(g) for g in samples(plan)])

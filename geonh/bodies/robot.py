@@ -21,7 +21,7 @@ class Robot:
     links : tuple of Link
         Its links; the root of a URDF file is fixed in space.
     left_out : tuple of str
-        What the file has besides, and a tree does not use.
+        Contents of the file that a tree does not use.
     loops : tuple of Loop
         Its loops, of MJCF files.
     motors : tuple of str

@@ -173,8 +173,8 @@ def tree(
     gravity : array_like, shape=[3]
         Acceleration, m/s².
     contacts : sequence of Wheel, Blade or Rolling
-        What rolls or glides: wheels and blades on the plane z = 0, convex bodies on surfaces. Contacts whose height
-        varies are held by holonomic constraints; the height of others, as on a planar joint, is not used.
+        Wheels and blades on the plane z = 0, convex bodies that roll on surfaces. Contacts whose height varies are held
+        by holonomic constraints; the height of others, as on a planar joint, is not used.
     loops : sequence of Loop
         Joints that close loops, held by holonomic constraints.
     springs : sequence of Spring

@@ -10,6 +10,7 @@ from typing import Any
 from geonh.cli.words import entry_of, integrator_of, parameters_of
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
+from geonh.results.trajectory import Trajectory
 from geonh.systems import Entry
 from geonh.systems.entry import Start
 
@@ -44,6 +45,10 @@ class Chosen:
     def start(self) -> Start:
         """Initial conditions of the entry; those of a user's file may be None."""
         return self.entry.start(self.system)
+
+    def system_of(self, file: Trajectory) -> System:
+        """System with the parameters of a file, but for those of ``--set``."""
+        return self.entry.system(**{**self.entry.known(file.attributes["parameters"]), **self.parameters})
 
 
 def chosen(

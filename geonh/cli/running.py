@@ -20,7 +20,7 @@ from geonh.cli.console import err, message_of, one_line, out, refuse, refusing, 
 from geonh.cli.own import is_user_file, line_of_error
 from geonh.cli.report import save, show_run
 from geonh.cli.robots import is_robot_file
-from geonh.cli.words import entry_of, floats, path_of, point
+from geonh.cli.words import floats, path_of, point
 from geonh.engine import Interrupts
 from geonh.integrators.base import Integrator
 from geonh.results.parasitic import AlternationWarning
@@ -87,10 +87,9 @@ def shown(file: str, system: str | None, assignments: list[str] | None) -> Traje
     trajectory = loaded(path_of(file, "FILE"))
     if system is None:
         return trajectory
-    entry = entry_of(system)
+    words = chosen(system, assignments)
     with refusing(ValueError, TypeError):
-        known = entry.known(trajectory.attributes["parameters"])
-        return Trajectory.load(path_of(file, "FILE"), system=entry.system(**known))
+        return Trajectory.load(path_of(file, "FILE"), system=words.system_of(trajectory))
 
 
 def convert(file: str, output: str) -> None:

@@ -85,9 +85,10 @@ def resume(
     """Go on from a file, to the same bits as one run; or finish a sweep. Old and new are saved together."""
     from geonh.arguments.validators import as_count
     from geonh.cli import running
+    from geonh.cli.chosen import chosen
     from geonh.cli.console import refuse, refusing
     from geonh.cli.stores import finish
-    from geonh.cli.words import destination, entry_of, figure_beside, method_in, parameters_of, path_of
+    from geonh.cli.words import destination, figure_beside, method_in, path_of
 
     path = path_of(file, "FILE")
     if os.path.isdir(path):
@@ -107,25 +108,23 @@ def resume(
     if not word:
         refuse(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
     running.check_counts(int(before.k[-1]) + steps, before.save_every)
-    entry, integrator = entry_of(word), method_in(before)
-    given = parameters_of(entry, assignments or [])
-    data, picture = (path, figure_beside(path)) if output is None else destination(output, entry.name)
+    words, integrator = chosen(word, assignments), method_in(before)
+    data, picture = (path, figure_beside(path)) if output is None else destination(output, words.entry.name)
 
     def go_on() -> Trajectory:
-        system = entry.system(**{**entry.known(a["parameters"]), **given})
         return gn.resume(
             before,
             steps,
-            system=system,
+            system=words.system_of(before),
             method=integrator,
-            controls=entry.controls,
+            controls=words.entry.controls,
             allow_changes=allow_changes,
             throw=False,
             progress=True,
             checkpoint=data if checkpoint else None,
         )
 
-    running.carry_out(go_on, data, None if no_figure else picture, entry)
+    running.carry_out(go_on, data, None if no_figure else picture, words.entry)
 
 
 @interruptible

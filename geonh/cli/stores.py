@@ -13,8 +13,9 @@ import typer
 from rich.markup import escape
 
 import geonh as gn
+from geonh.cli.chosen import chosen
 from geonh.cli.console import err, facts_table, message_of, out, refuse, refusing, tell_saved
-from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
+from geonh.cli.words import destination, floats, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
 from geonh.ensembles.stores import StoreError, StoreWarning
@@ -38,8 +39,8 @@ def finish(path: Path) -> None:
 
 def _sweep_of(words: dict[str, Any]) -> Sweep:
     """Sweep for command-line options."""
-    entry = entry_of(words["name"])
-    parameters = parameters_of(entry, words["assignments"] or [])
+    one = chosen(words["name"], words["assignments"], method=words["method"], dt=words["dt"], steps=words["steps"])
+    entry = one.entry
     random, varied = words["random"], [_range(entry, text) for text in words["vary"] or []]
     named = [key for key, *_ in varied] + [text.partition("=")[0] for text in words["assignments"] or []]
     for key in sorted({key for key in named if named.count(key) > 1}):
@@ -65,20 +66,18 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
         drawn = scipy.stats.uniform(low, np.subtract(high, low))
         values[key] = drawn if count is None else np.linspace(low, high, count)
     with refusing(ValueError, TypeError):
-        system = entry.system(**parameters)
-        start = entry.start(system)
-        xi0 = start.xi0
+        xi0 = one.start.xi0
         if words["spread"]:
             xi0 = scipy.stats.norm(np.asarray(xi0), words["spread"])
         return Sweep.of(
-            system,
-            integrator_of(entry.method if words["method"] is None else words["method"]),
+            one.system,
+            one.integrator,
             xi0=xi0,
-            g0=start.g0,
+            g0=one.start.g0,
             parameters=values,
-            dt=entry.dt if words["dt"] is None else words["dt"],
-            n_steps=entry.n_steps if words["steps"] is None else words["steps"],
-            controls=entry.controls,
+            dt=one.dt,
+            n_steps=one.n_steps,
+            controls=one.entry.controls,
             combine="zip" if random is not None else "product",
             members=random,
             seed=words["seed"] or 0,

@@ -4,21 +4,21 @@ min f(w) under e(w) = 0 and l ≤ c(w) ≤ h, with slacks s of c(w) − s = 0 an
 Slacks and multipliers of the bounds are eliminated, so a step is a KKT system in the unknowns and the multipliers of e
 alone, with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum.
 Steps are accepted by a filter of constraint violation and barrier function, with second-order corrections; where none
-is, the violation alone is reduced by the Levenberg–Marquardt method, which needs no Jacobian of full rank: from rest,
-parking sideways is impossible to first order.
+is, the violation alone is reduced (``restoration.py``): from rest, parking sideways is impossible to first order.
 
 Source: Wächter, Biegler, *Math. Program.* 106 (2006) 25.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from geonh.control.block_kkt import Factors
 from geonh.control.interval import Values
+from geonh.control.restoration import INSIDE, FeasibilitySearch, condensed
+from geonh.control.slacks import SlackBounds
 from geonh.control.steering import LONGEST
 from geonh.control.transcription import DiscreteMotion, Linearisation, Parts, Transcription
 
@@ -32,8 +32,6 @@ CORNER = 1e-9
 """Regularisation of equations that depend on each other."""
 STEEPEST = 100.0
 """Largest entry of the gradient of the cost, by a factor, at the first iterate."""
-INSIDE = 1e-3
-"""Distance of slacks from their bounds, relative to these, after a restoration."""
 UNBOUNDED = 1e12
 """Absolute value of the scaled cost above which it is taken to be unbounded."""
 
@@ -102,32 +100,11 @@ class InteriorPoint:
         names, lower, upper = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
-        self.lower, self.upper = lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper))
+        self.bounds = SlackBounds(lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper)))
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
         self.shift, self.iterations = 0.0, 0
 
-    # --- slacks ------------------------------------------------------------------------------------------------
-    def _interior(self, values: np.ndarray, margin: float = 1e-2) -> np.ndarray:
-        """Slacks near values of the inequalities, inside of their bounds."""
-        width = self.upper - self.lower
-        low, high = (np.minimum(margin * np.maximum(1, np.abs(b)), margin * width) for b in (self.lower, self.upper))
-        low, high = (np.where(np.isfinite(b), gap, 0.0) for b, gap in ((self.lower, low), (self.upper, high)))
-        return np.clip(values, self.lower + low, self.upper - high)
-
-    def _barrier(self, slacks: np.ndarray) -> float:
-        both = np.concatenate([slacks - self.lower, self.upper - slacks])
-        both = both[np.isfinite(both)]
-        return -float(np.log(both).sum()) if (both > 0).all() else np.inf
-
-    def _longest(self, slacks: np.ndarray, step: np.ndarray, keep: float) -> float:
-        """Longest step that keeps a part of the distances to the bounds."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.concatenate([(self.lower - slacks) / step, (self.upper - slacks) / step])
-        ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
-        return min(1.0, keep * ratios.min(initial=np.inf))
-
-    # --- the method --------------------------------------------------------------------------------------------
     def solve(
         self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1, least: float = TOLERANCE / 10
     ) -> Outcome:
@@ -147,8 +124,8 @@ class InteriorPoint:
         self._ignore_what_is_given(at)
         scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))
         if warm is None:
-            s = self._interior(now.inequalities)
-            lower, upper = mu / (s - self.lower), mu / (self.upper - s)
+            s = self.bounds.interior(now.inequalities)
+            lower, upper = (mu / distance for distance in self.bounds.distances(s))
             point = Iterate(motion, s, zero, upper - lower, lower, upper)
             point = point._replace(equations=self._least_squares(at, scale))
         else:
@@ -194,7 +171,7 @@ class InteriorPoint:
         if solved and (found := self._direction(at, point, scale, mu)):  # to rounding
             step = found[1]
             exact = self._accepted(point, step.unknowns, point.slacks + step.slacks, step, 1.0, 0.0, mu)
-            if self._longest(point.slacks, step.slacks, 1.0) == 1.0:
+            if self.bounds.longest(point.slacks, step.slacks, 1.0) == 1.0:
                 then = problem.linearised(exact.motion, exact.equations, exact.inequalities, scale)
                 if self._violation(then.values, exact.slacks) < self._violation(at.values, point.slacks):
                     point, at, residual = exact, then, self._stationarity(then, exact, scale)
@@ -211,7 +188,9 @@ class InteriorPoint:
         return Outcome(
             iterate,
             cost=at.values.cost,
-            violation=max(np.abs(at.values.equations).max(), self.beyond(at.values.inequalities).max(initial=0.0)),
+            violation=max(
+                np.abs(at.values.equations).max(), self.bounds.beyond(at.values.inequalities).max(initial=0.0)
+            ),
             optimality=float(np.abs(residual).max()) / scale,
             iterations=self.iterations,
             reason=failure,
@@ -220,13 +199,14 @@ class InteriorPoint:
 
     def _fault(self, at: Linearisation, point: Iterate) -> str:
         """Reason why a KKT point is not a solution; "" if it is one."""
-        if self.problem.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
+        if self.problem.steering.free_span and point.motion.span > 0.5 * LONGEST * self.problem.steering.span:
             return (
                 f"the cost decreases with the span without bound, to {at.values.cost:.3g} in {point.motion.span:.3g} "
                 "s; add a cost of time"
             )
-        sigma = point.lower / (point.slacks - self.lower) + point.upper / (self.upper - point.slacks)
-        factors = Factors(self._condensed(at, sigma), at.equation_blocks, self.problem.given, corner=CORNER)
+        low, high = self.bounds.distances(point.slacks)
+        sigma = point.lower / low + point.upper / high
+        factors = Factors(condensed(self.problem, at, sigma), at.equation_blocks, self.problem.given, corner=CORNER)
         if factors.is_singular or factors.n_negative > len(point.equations):
             return f"it converged to a saddle of cost {at.values.cost:.6g}"
         return ""
@@ -234,7 +214,7 @@ class InteriorPoint:
     def worst(self, values: Values) -> str:
         """Words for the constraint that is violated most."""
         problem, (names, *_) = self.problem, self.problem.bounds
-        off, beyond = np.abs(values.equations), self.beyond(values.inequalities)
+        off, beyond = np.abs(values.equations), self.bounds.beyond(values.inequalities)
         if not max(off.max(), beyond.max(initial=0.0)) > FEASIBLE:
             return "all constraints are met, but the cost can still be lowered: allow more iterations"
         row = int(off.argmax())
@@ -253,7 +233,7 @@ class InteriorPoint:
             if found is None or not np.isfinite(found[1].unknowns).all():
                 return None
             step, keep = found[1], max(0.99, 1 - mu)
-            alpha = self._longest(point.slacks, step.slacks, keep)
+            alpha = self.bounds.longest(point.slacks, step.slacks, keep)
             slacks = point.slacks + alpha * step.slacks
             of_bounds = self._dual_length(point, step, keep)
             point = self._accepted(point, alpha * step.unknowns, slacks, step, alpha, of_bounds, mu)
@@ -267,8 +247,8 @@ class InteriorPoint:
     def polished(self, motion: DiscreteMotion, multipliers: np.ndarray, iterations: int) -> Outcome:
         """Outcome of another solver that found a motion and multipliers of equations and inequalities."""
         values, mu = self.problem.values(motion), TOLERANCE / 10
-        s, y = self._interior(values.inequalities, 1e-12), multipliers[self._n_equations :]
-        lower, upper = np.maximum(-y, mu / (s - self.lower)), np.maximum(y, mu / (self.upper - s))
+        s, y = self.bounds.interior(values.inequalities, 1e-12), multipliers[self._n_equations :]
+        lower, upper = (np.maximum(z, mu / d) for z, d in zip((-y, y), self.bounds.distances(s), strict=True))
         point = Iterate(motion, s, multipliers[: self._n_equations], y, lower, upper)
         found = self.solve(motion, point, mu)
         return found._replace(iterations=iterations + found.iterations)
@@ -276,12 +256,7 @@ class InteriorPoint:
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""
         rows = np.abs(at.inequalities).sum(axis=1)
-        fixed = np.asarray(rows).ravel() == 0
-        self.lower, self.upper = np.where(fixed, -np.inf, self.lower), np.where(fixed, np.inf, self.upper)
-
-    def beyond(self, values: np.ndarray) -> np.ndarray:
-        """Amounts by which inequalities are violated."""
-        return np.maximum(np.maximum(self.lower - values, values - self.upper), 0.0)
+        self.bounds = self.bounds.without(np.asarray(rows).ravel() == 0)
 
     def _violation(self, values: Values, slacks: np.ndarray) -> float:
         return float(np.abs(values.equations).sum() + np.abs(values.inequalities - slacks).sum())
@@ -297,8 +272,9 @@ class InteriorPoint:
         s_c = max(100.0, np.concatenate([point.lower, point.upper]).mean()) / 100 if len(point.lower) else 1.0
         of_slacks = -point.inequalities - point.lower + point.upper
         with np.errstate(invalid="ignore"):
-            low = np.where(point.lower > 0, point.lower * (point.slacks - self.lower) - mu, 0.0)
-            high = np.where(point.upper > 0, point.upper * (self.upper - point.slacks) - mu, 0.0)
+            low, high = self.bounds.distances(point.slacks)
+            low = np.where(point.lower > 0, point.lower * low - mu, 0.0)
+            high = np.where(point.upper > 0, point.upper * high - mu, 0.0)
         off = np.abs(values.inequalities - point.slacks).max(initial=0.0)
         return (
             np.abs(residual).max() / s_d / TOLERANCE,
@@ -321,12 +297,6 @@ class InteriorPoint:
         multipliers = found[self.problem.size :]
         return multipliers if np.abs(multipliers).max(initial=0.0) < 1e3 and m else np.zeros_like(multipliers)
 
-    def _condensed(self, at: Linearisation, weights: np.ndarray) -> Parts:
-        """Hessian with those of the barriers, CᵀΣC."""
-        split = self.problem.split(weights, self.problem.shapes.inequalities)
-        parts = zip(at.hessian, at.inequality_blocks, split, strict=True)
-        return Parts(*(h + np.matmul(c.transpose(0, 2, 1) * w[:, None, :], c) for h, c, w in parts))
-
     def _direction(
         self, at: Linearisation, point: Iterate, scale: float, mu: float, softness: Any = 0.0
     ) -> tuple[Factors, _Direction] | None:
@@ -334,11 +304,11 @@ class InteriorPoint:
 
         Inequalities may be soft, c − s = softness·y: their violation r then costs r²/(2 softness).
         """
-        low, high = point.slacks - self.lower, self.upper - point.slacks
+        low, high = self.bounds.distances(point.slacks)
         stiffness = point.lower / low + point.upper / high
         yields = 1 / (1 + softness * stiffness)
         sigma = yields * stiffness
-        hessian = self._condensed(at, sigma)
+        hessian = condensed(self.problem, at, sigma)
         n_equations, shift, corner = len(point.equations), 0.0, 0.0
         while True:
             factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=shift, corner=corner)
@@ -387,10 +357,10 @@ class InteriorPoint:
         """Next iterate by a line search with the filter; None if no step is accepted."""
         problem, keep = self.problem, max(0.99, 1 - mu)
         theta = self._violation(at.values, point.slacks)
-        phi = scale * at.values.cost + mu * self._barrier(point.slacks)
-        low, high = point.slacks - self.lower, self.upper - point.slacks
+        phi = scale * at.values.cost + mu * self.bounds.barrier(point.slacks)
+        low, high = self.bounds.distances(point.slacks)
         slope = scale * at.gradient @ step.unknowns + (mu / high - mu / low) @ step.slacks
-        longest = alpha = self._longest(point.slacks, step.slacks, keep)
+        longest = alpha = self.bounds.longest(point.slacks, step.slacks, keep)
         of_bounds = self._dual_length(point, step, keep)
         for _ in range(30):
             if alpha < 1e-10:
@@ -399,7 +369,7 @@ class InteriorPoint:
             for correction in range(3):
                 trial = problem.values(point.motion, unknowns)
                 s = point.slacks + slacks
-                theta_new, phi_new = self._violation(trial, s), scale * trial.cost + mu * self._barrier(s)
+                theta_new, phi_new = self._violation(trial, s), scale * trial.cost + mu * self.bounds.barrier(s)
                 if np.isfinite(theta_new + phi_new) and barred.accepts(theta_new, phi_new):
                     switching = slope < 0 and alpha * (-slope) ** 2.3 > theta**1.1 and theta <= smallest
                     rounding = 1e-13 * abs(phi)
@@ -430,13 +400,13 @@ class InteriorPoint:
         keep: float,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Second-order correction: the step that is to remove the violation at the trial point as well."""
-        low, high = point.slacks - self.lower, self.upper - point.slacks
+        low, high = self.bounds.distances(point.slacks)
         sigma = point.lower / low + point.upper / high
         gap = trial.inequalities - point.slacks - alpha * step.slacks
         right = np.concatenate([-at.inequalities.T @ (sigma * gap), -trial.equations])
         more = factors.solve(right)[: self.problem.size]
         unknowns, slacks = alpha * step.unknowns + more, alpha * step.slacks + at.inequalities @ more + gap
-        length = self._longest(point.slacks, slacks, keep)
+        length = self.bounds.longest(point.slacks, slacks, keep)
         return length * unknowns, length * slacks
 
     def _dual_length(self, point: Iterate, step: _Direction, keep: float) -> float:
@@ -454,7 +424,7 @@ class InteriorPoint:
         of_bounds: float,
         mu: float,
     ) -> Iterate:
-        low, high = slacks - self.lower, self.upper - slacks
+        low, high = self.bounds.distances(slacks)
         lower, upper = point.lower + of_bounds * step.lower, point.upper + of_bounds * step.upper
         return Iterate(
             self.problem.moved(point.motion, unknowns),
@@ -465,65 +435,24 @@ class InteriorPoint:
             np.clip(upper, mu / 1e10 / high, mu * 1e10 / high),
         )
 
-    # --- feasibility -------------------------------------------------------------------------------------------
     def _restored(
         self, values: Values, point: Iterate, barred: _Filter, scale: float, mu: float
     ) -> tuple[Iterate, str]:
         """Iterate of less violation that the filter accepts; or the nearest one, and the reason of the failure."""
         theta = self._violation(values, point.slacks)
-        phi = scale * values.cost + mu * self._barrier(point.slacks)
+        phi = scale * values.cost + mu * self.bounds.barrier(point.slacks)
         barred.pairs.append(((1 - 1e-5) * theta, phi - 1e-5 * theta))
-        for motion, at in self._less_violation(point.motion, 1.0):
-            s = self._interior(at.values.inequalities, INSIDE)
+        search = FeasibilitySearch(self.problem, self.bounds, self.iterations, self.max_iterations)
+        for motion, at in search.motions(point.motion, 1.0):
+            self.iterations = search.iterations
+            s = self.bounds.interior(at.values.inequalities, INSIDE)
             new = self._violation(at.values, s)
-            if new < 0.9 * theta and barred.accepts(new, scale * at.values.cost + mu * self._barrier(s)):
-                lower, upper = mu / (s - self.lower), mu / (self.upper - s)
+            if new < 0.9 * theta and barred.accepts(new, scale * at.values.cost + mu * self.bounds.barrier(s)):
+                lower, upper = (mu / distance for distance in self.bounds.distances(s))
                 return Iterate(motion, s, point.equations, upper - lower, lower, upper), ""
+        self.iterations = search.iterations
         if self.iterations >= self.max_iterations:
             return point._replace(motion=motion), f"no convergence in {self.iterations} iterations"
-        *_, (motion, _) = self._less_violation(motion, 1e-6)
+        *_, (motion, _) = search.motions(motion, 1e-6)
+        self.iterations = search.iterations
         return point._replace(motion=motion), "not all constraints can be met near this guess"
-
-    def _less_violation(self, motion: DiscreteMotion, slack: float) -> Iterator[tuple[DiscreteMotion, Linearisation]]:
-        """Motions with less and less Σ|e|² + Σ|c − s|², by the Levenberg-Marquardt method, until that is stationary.
-
-        ``slack`` is the weight of conditions at the end and of inequalities relative to the equations of motion.
-        """
-        problem, damping, growth = self.problem, 1e-4, 2.0
-        n_inner = problem.n_steps * problem.shapes.equations.intervals
-        weights = np.where(np.arange(self._n_equations) < n_inner, 1.0, slack)
-
-        def size(values: Values) -> float:
-            e, c = values.equations, self._outside(values.inequalities)
-            return float(weights @ e**2 + slack * (c @ c))
-
-        def linearised(motion: DiscreteMotion) -> Linearisation:
-            return problem.linearised(motion, np.zeros(self._n_equations), np.zeros(len(self.lower)), 0.0)
-
-        at = linearised(motion)
-        yield motion, at
-        while self.iterations < self.max_iterations and damping < 1e10:
-            self.iterations += 1
-            e, c = at.values.equations, self._outside(at.values.inequalities)
-            zero = at._replace(hessian=Parts(*(np.zeros_like(h) for h in at.hessian)))
-            hessian = self._condensed(zero, slack * (c != 0))
-            factors = Factors(hessian, at.equation_blocks, problem.given, shift=damping, corner=1 / weights)
-            step = factors.solve(np.append(-slack * (at.inequalities.T @ c), -e))[: problem.size]
-            if not np.isfinite(step).all():
-                break
-            before, after = size(at.values), size(problem.values(motion, step))
-            if after < before:
-                left = e + at.equations @ step, (c + at.inequalities @ step) * (c != 0)
-                predicted = before - weights @ left[0] ** 2 - slack * (left[1] @ left[1])
-                damping *= max(1 / 3, 1 - (2 * (before - after) / max(predicted, before - after) - 1) ** 3)
-                growth, motion = 2.0, problem.moved(motion, step)
-                at = linearised(motion)
-                yield motion, at
-                if before - after < 1e-8 * before:
-                    break
-            else:
-                damping, growth = damping * growth, 2 * growth
-
-    def _outside(self, values: np.ndarray) -> np.ndarray:
-        """Signed distances of values of the inequalities from the interior of their bounds."""
-        return values - self._interior(values, INSIDE)

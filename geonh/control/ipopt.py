@@ -68,8 +68,8 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
         x_l=-free,
         x_u=free,
         m=n_e + n_c,
-        g_l=np.concatenate([np.zeros(n_e), np.maximum(own.lower, -NO_BOUND)]),
-        g_u=np.concatenate([np.zeros(n_e), np.minimum(own.upper, NO_BOUND)]),
+        g_l=np.concatenate([np.zeros(n_e), np.maximum(own.bounds.lower, -NO_BOUND)]),
+        g_u=np.concatenate([np.zeros(n_e), np.minimum(own.bounds.upper, NO_BOUND)]),
         sparsity_indices_jac_g=(
             np.concatenate([rows[0].row, rows[1].row + n_e]),
             np.concatenate([rows[0].col, rows[1].col]),

@@ -19,8 +19,9 @@ from geonh.arguments.validators import as_count, one_of
 from geonh.control.guess import TRIES, given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
-from geonh.control.steering import steering_problem
+from geonh.control.steering import Ends, Wanted, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.engine import as_numbers, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import as_method
@@ -85,9 +86,10 @@ class OptimalControl:
 
     __repr__ = __str__
 
+    @in_float64
     def control(self, t: Any) -> Any:
         """u(t), shape=[n_u], linear between the nodes; t may be traced."""
-        return interpolated(t, self.t, self.u)
+        return interpolated(as_numbers(t, "t"), self.t, self.u)
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""
@@ -218,25 +220,14 @@ def optimal_control(
     steering = steering_problem(
         system,
         method,
-        end=end,
+        Ends(start, xi_start, end, xi_end, free),
+        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
         n_controls=n_controls,
         span=span,
         free_span=bool(free_span),
-        start=start,
-        xi_start=xi_start,
-        xi_end=xi_end,
-        free=free,
-        cost=cost,
-        terminal_cost=terminal_cost,
-        bounds=bounds,
-        rates=rates,
-        limits=limits,
-        path=path,
-        terminal=terminal,
         t0=t0,
     )
-    system = system.with_rank_at(steering.start, steering.t0)
-    problem = Transcription(system, method, steering, bool(free_span), as_count(n_steps, "n_steps", 2))
+    problem = Transcription.of(system, method, steering, n_steps)
     max_iterations = as_count(max_iterations, "max_iterations")
     count = TRIES if tries is None else as_count(tries, "tries")
     search = _searches(problem, guess, max_iterations, solver)
@@ -273,7 +264,7 @@ def _searches(problem: Transcription, guess: Any, max_iterations: int, solver: s
     span = problem.steering.span
     if isinstance(guess, OptimalControl):
         motion, warm = guess._iterate.motion, guess._iterate
-        span = motion.span if problem.free_span else span
+        span = motion.span if problem.steering.free_span else span
         fits = guess._problem.shapes == problem.shapes and guess._problem.n_steps == problem.n_steps
         yield _solved(
             problem, interpolated_motion(problem, motion, span), max_iterations, solver, warm if fits else None

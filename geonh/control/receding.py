@@ -18,11 +18,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
-from geonh.control.steering import steering_problem
+from geonh.control.steering import Ends, Wanted, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import as_point
 from geonh.integrators.base import Integrator
@@ -78,7 +79,10 @@ class ModelPredictiveControl:
         ------
         RuntimeError
             If no first plan is found.
+        ValueError, TypeError
+            For invalid input.
         """
+        refuse_traced("a controller solves an optimal control problem at numbers", t=t, g=g, xi=xi)
         group = self._problem.system.group
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
@@ -177,29 +181,17 @@ def mpc(
        optimal feedback control", SIAM J. Control Optim. 43 (2005), 1714–1736.
     """
     method = as_method(RKMK() if method is None else method)
-    K, n_newton = as_count(n_steps, "n_steps", 2), as_count(iterations, "iterations")
+    n_newton = as_count(iterations, "iterations")
     mu = float(as_constant(barrier, "barrier"))
     if not mu > 0:
         raise ValueError(f"barrier must be positive, got {barrier}")
+    start = None if system.holonomic is None else end
     steering = steering_problem(
         system,
         method,
-        end=end,
+        Ends(start, None, end, xi_end),
+        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
         n_controls=n_controls,
         span=horizon,
-        free_span=False,
-        start=None if system.holonomic is None else end,
-        xi_start=None,
-        xi_end=xi_end,
-        free=(),
-        cost=cost,
-        terminal_cost=terminal_cost,
-        bounds=bounds,
-        rates=rates,
-        limits=limits,
-        path=path,
-        terminal=terminal,
-        t0=0.0,
     )
-    system = system.with_rank_at(steering.start, steering.t0)
-    return ModelPredictiveControl(Transcription(system, method, steering, False, K), n_newton, mu)
+    return ModelPredictiveControl(Transcription.of(system, method, steering, n_steps), n_newton, mu)

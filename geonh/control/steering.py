@@ -12,6 +12,7 @@ from jax import Array
 
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
+from geonh.arguments.precision import has_tracers
 from geonh.arguments.validators import as_constant, as_count, as_float64, close, shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
@@ -48,6 +49,10 @@ class Inequalities(NamedTuple):
     def __add__(self, other: Inequalities) -> Inequalities:  # type: ignore[override]
         lower, upper = (np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True))
         return Inequalities(self.names + other.names, lower, upper)
+
+
+UNBOUNDED = Inequalities((), np.zeros(0), np.zeros(0))
+"""No bounds."""
 
 
 class Conditions(NamedTuple):
@@ -101,6 +106,28 @@ class Conditions(NamedTuple):
         return jnp.zeros(()) if self.terminal_cost is None else self.terminal_cost.at(system, t, node.g, node.xi)
 
 
+class Ends(NamedTuple):
+    """Arguments of ``optimal_control`` about the states at the ends."""
+
+    start: Any
+    xi_start: Any
+    end: Any
+    xi_end: Any
+    free: Sequence[str] = ()
+
+
+class Wanted(NamedTuple):
+    """Arguments of ``optimal_control`` about costs and bounds."""
+
+    cost: Callable | None
+    terminal_cost: Callable | None
+    bounds: Any
+    rates: Any
+    limits: Mapping[str, Any] | None
+    path: Any
+    terminal: Any
+
+
 class SteeringProblem(NamedTuple):
     """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
@@ -113,6 +140,7 @@ class SteeringProblem(NamedTuple):
     end: Point | None
     t0: float
     span: float
+    free_span: bool
     n_controls: int
     conditions: Conditions
     of_nodes: Inequalities
@@ -123,86 +151,89 @@ class SteeringProblem(NamedTuple):
 def steering_problem(
     system: System,
     method: Integrator,
+    ends: Ends,
+    wanted: Wanted,
     *,
-    end: Any,
     n_controls: int,
     span: float,
-    free_span: bool,
-    start: Any,
-    xi_start: Any,
-    xi_end: Any,
-    free: Sequence[str],
-    cost: Callable | None,
-    terminal_cost: Callable | None,
-    bounds: Any,
-    rates: Any,
-    limits: Mapping[str, Any] | None,
-    path: Any,
-    terminal: Any,
-    t0: float,
+    free_span: bool = False,
+    t0: float = 0.0,
 ) -> SteeringProblem:
-    """Validate the arguments of ``optimal_control``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For an invalid argument, naming it.
-    """
+    """Validate the arguments of ``optimal_control``; ValueError or TypeError for an invalid argument, naming it."""
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
-    n, names = system.group.dim, system.group.velocity_names
     t0, span = float(as_constant(t0, "t0")), float(as_constant(span, "span"))
     if not 1e-150 < span < 1e150:  # its square is a number
         raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
+    states = _states(system, ends, t0, span)
+    g0, xi0 = states.start, states.xi_start
+    n_u = as_count(n_controls, "n_controls")
+    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
+    node = (0.0, g0, xi0, np.zeros(n_u))
+    at_nodes, paths = _functions(wanted.path, "path", system, node)
+    at_end, terminals = _functions(wanted.terminal, "terminal", system, node)
+    places, of_components = _components(system, wanted.limits, wanted.bounds, n_u)
+    rate_names = tuple(f"rate of control {i}" for i in range(n_u))
+    of_rates = UNBOUNDED if wanted.rates is None else _bounds(wanted.rates, "rates", rate_names)
+    of_nodes = of_components + paths
+    of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
+    cost = effort if wanted.cost is None else wanted.cost
+    takes_xi = callable(cost) and "xi" in list(signature(cost).parameters)[2:3]
+    arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
+    ending = wanted.terminal_cost
+    conditions = Conditions(
+        cost=_cost(cost, "cost", arguments, system, at),
+        cost_takes_xi=takes_xi,
+        terminal_cost=None if ending is None else _cost(ending, "terminal_cost", "t, g, xi", system, node[:3]),
+        path=at_nodes,
+        terminal=at_end,
+        components=places,
+        n_rates=len(of_rates.names),
+        end=g0 if states.end is None else states.end,
+        xi_end=states.xi_end,
+        end_rows=states.end_rows,
+        xi_rows=states.xi_rows,
+        span=np.float64(span),
+    )
+    return SteeringProblem(
+        g0, xi0, states.end, t0, span, free_span, n_u, conditions, of_nodes, of_rates, of_nodes + terminals + of_span
+    )
+
+
+class States(NamedTuple):
+    """Validated states at the ends, and the rows of the conditions on g_end⁻¹g and ξ − ξ_end."""
+
+    start: Point
+    xi_start: np.ndarray
+    end: Point | None
+    xi_end: np.ndarray
+    end_rows: np.ndarray
+    xi_rows: np.ndarray
+
+
+def _states(system: System, ends: Ends, t0: float, span: float) -> States:
+    """Validated states at the ends, on the constraints."""
+    n, names, free, xi_end = system.group.dim, system.group.velocity_names, ends.free, ends.xi_end
     if unknown := [name for name in free if name not in names]:
         near = close(str(unknown[0]), names)
         raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
         raise ValueError(f"free: {list(free)} has a repeated name")
-    g0, g1 = system.point(start, name="start"), None if end is None else system.point(end, name="end")
-    xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
+    has_tracers(start=ends.start, end=ends.end)  # refuses a list that contains itself
+    g0, g1 = system.point(ends.start, name="start"), None if ends.end is None else system.point(ends.end, name="end")
+    xi0 = np.zeros(n) if ends.xi_start is None else as_float64(ends.xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
     xi1 = np.zeros(n) if xi_end is None or is_free else as_float64(xi_end, "xi_end", (n,))
     _refuse_off_constraints(system, "start", g0, xi0, t0)
-    g_rows, xi_rows = np.zeros((0, n)), np.eye(n)[: 0 if is_free else None]
-    if g1 is not None:
-        rows = _refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
-        given = np.delete(np.eye(n), [names.index(name) for name in free], axis=0)
-        g_rows, xi_rows = _tangent_rows(given, rows.G), orthogonal_complement(rows.mu)[: 0 if is_free else None]
-    elif xi_end is not None and not is_free:
-        raise ValueError("xi_end is given without an end: bound velocities with terminal=(c, lower, upper)")
-    else:
-        xi_rows = xi_rows[:0]
-    n_u = as_count(n_controls, "n_controls")
-    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
-    node = (0.0, g0, xi0, np.zeros(n_u))
-    at_nodes, paths = _functions(path, "path", system, node)
-    at_end, terminals = _functions(terminal, "terminal", system, node)
-    places, of_components = _components(system, limits, bounds, n_u)
-    rate_names = tuple(f"rate of control {i}" for i in range(n_u))
-    of_rates = Inequalities((), np.zeros(0), np.zeros(0)) if rates is None else _bounds(rates, "rates", rate_names)
-    of_nodes = of_components + paths
-    of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
-    takes_xi = callable(cost) and "xi" in list(signature(cost).parameters)[2:3]
-    arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
-    conditions = Conditions(
-        cost=_cost(effort if cost is None else cost, "cost", arguments, system, at),
-        cost_takes_xi=takes_xi,
-        terminal_cost=None
-        if terminal_cost is None
-        else _cost(terminal_cost, "terminal_cost", "t, g, xi", system, node[:3]),
-        path=at_nodes,
-        terminal=at_end,
-        components=places,
-        n_rates=len(of_rates.names),
-        end=g0 if g1 is None else g1,
-        xi_end=xi1,
-        end_rows=g_rows,
-        xi_rows=xi_rows,
-        span=np.float64(span),
-    )
-    return SteeringProblem(g0, xi0, g1, t0, span, n_u, conditions, of_nodes, of_rates, of_nodes + terminals + of_span)
+    if g1 is None:
+        if xi_end is not None and not is_free:
+            raise ValueError("xi_end is given without an end: bound velocities with terminal=(c, lower, upper)")
+        return States(g0, xi0, g1, xi1, np.zeros((0, n)), np.zeros((0, n)))
+    rows = _refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
+    given = np.delete(np.eye(n), [names.index(name) for name in free], axis=0)
+    xi_rows = np.zeros((0, n)) if is_free else orthogonal_complement(rows.mu)
+    return States(g0, xi0, g1, xi1, _tangent_rows(given, rows.G), xi_rows)
 
 
 class ConstraintRows(NamedTuple):
@@ -277,7 +308,7 @@ def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[
     if not isinstance(given, tuple | list | None):
         raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(given)}")
     several = [given] if given and callable(given[0]) else list(given or ())
-    functions, bounds = [], Inequalities((), np.zeros(0), np.zeros(0))
+    functions, bounds = [], UNBOUNDED
     for i, one in enumerate(several):
         if not isinstance(one, tuple | list) or len(one) != 3:
             raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(one)}")
@@ -294,7 +325,7 @@ def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[
 def _components(system: System, limits: Any, bounds: Any, n_controls: int) -> tuple[tuple[int, ...], Inequalities]:
     """Places of bounded components in (g as a vector, ξ, u), and their bounds."""
     names = [*system.group.point_names, *system.group.velocity_names]
-    places, every = [], Inequalities((), np.zeros(0), np.zeros(0))
+    places, every = [], UNBOUNDED
     for name, pair in dict(limits or {}).items():
         if name not in names:
             raise ValueError(f"limits: {name!r} is no component, which are {names}{close(str(name), names)}")

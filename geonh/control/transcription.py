@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import scipy
 
+from geonh.arguments.validators import as_count
 from geonh.control.interval import (
     End,
     Equations,
@@ -79,8 +80,6 @@ class Transcription:
     ----------
     system, method : System, Integrator
     steering : SteeringProblem
-    free_span : bool
-        True if T is unknown.
     n_steps : int
         K.
     """
@@ -88,8 +87,13 @@ class Transcription:
     system: System
     method: Integrator
     steering: SteeringProblem
-    free_span: bool
     n_steps: int
+
+    @classmethod
+    def of(cls, system: System, method: Integrator, steering: SteeringProblem, n_steps: int) -> Transcription:
+        """Transcription into n_steps steps, with the rank of the constraints at the start."""
+        ranked = system.with_rank_at(steering.start, steering.t0)
+        return cls(ranked, method, steering, as_count(n_steps, "n_steps", 2))
 
     @property
     def width(self) -> int:
@@ -106,7 +110,7 @@ class Transcription:
         """Mask of the unknowns that are given: the first state, and T unless it is free."""
         mask = np.zeros(self.size, bool)
         mask[: 2 * self.system.group.dim] = True
-        mask[-1] = not self.free_span
+        mask[-1] = not self.steering.free_span
         return mask
 
     @functools.cached_property

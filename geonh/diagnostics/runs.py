@@ -21,7 +21,7 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section
 from geonh.results.interpolation import curve
 from geonh.results.zeros import PLACES, root, suspected
-from geonh.runs.event_loop import EventWarning, Located, Search, located_zeros
+from geonh.runs.locating import EventWarning, Located, Search, located_zeros
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -210,7 +210,7 @@ def _may_cross(tree: tuple, node: tuple) -> Array:
 
 
 def _located(tree: tuple, search: Search) -> Located:
-    """Crossing of a surface in an interval of a step, as ``geonh.runs.event_loop.located`` finds events."""
+    """Crossing of a surface in an interval of a step, as ``geonh.runs.locating.located`` finds events."""
     (group, surface), step = tree, search.node
     place = curve(group, step.before, step.after, step.span)
 

@@ -15,7 +15,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -28,7 +27,7 @@ from geonh.engine import native
 from geonh.engine.captured import captured_variables
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.interrupts import interruptible
-from geonh.engine.native.drivers import CallSize, Parameters, Reached
+from geonh.engine.native.drivers import CallSize, Reached
 
 _log = logging.getLogger("geonh")
 _ARGUMENTS_SEEN: weakref.WeakKeyDictionary[Any, deque[np.ndarray]] = weakref.WeakKeyDictionary()
@@ -75,14 +74,16 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
 def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
     parts = Partition.of(tree)
-    return map_of(parts.bound(function), parts.types, types(node)).one(parts.given, node)
+    program = map_of(parts.bound(function), parts.types, types(node))
+    return program.one(parts.held(program), node)
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
     parts = Partition.of(tree)
     program = map_of(parts.bound(function), parts.types, types(node))
-    return lambda nodes: program.run(parts.given, nodes)
+    held = parts.held(program)
+    return lambda nodes: program.run(held, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
@@ -95,7 +96,7 @@ class Stepping:
     """Stepping loop with its arguments; ``engine`` is the engine that runs it."""
 
     def __init__(self, parts: Partition, loop: Any) -> None:
-        self._parts, self._loop = parts, loop
+        self._parts, self._loop, self._held = parts, loop, parts.held(loop)
         self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
         self.width: int = loop.width
 
@@ -114,7 +115,7 @@ class Stepping:
 
         Yields what is reached many times a second, between saved nodes too, and at the end.
         """
-        return self._loop.pieces(self._parts.given, state, n_nodes, stride, buffer)
+        return self._loop.pieces(self._held, state, n_nodes, stride, buffer)
 
 
 def batch_stepping(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> BatchStepping:
@@ -202,7 +203,7 @@ def example(types: Types) -> Any:
     return jax.tree.unflatten(types.structure, shapes)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Partition:
     """Pytree in parts: its arrays, which are arguments of programs, and the rest.
 
@@ -224,6 +225,7 @@ class Partition:
     static: Any
     captured: tuple
     types: Types
+    _held: Any = None
 
     @classmethod
     def of(cls, tree: Any) -> Partition:
@@ -233,10 +235,13 @@ class Partition:
         arrays, static = hashable_partition(tree, is_array)
         return cls(arrays, static, captured_variables(static), types(arrays))
 
-    @cached_property
-    def given(self) -> Parameters:
-        """The arrays as programs take them."""
-        return Parameters(self.arrays)
+    def held(self, program: Any) -> Any:
+        """The arrays as a program takes them, made once for all native programs."""
+        if isinstance(program, _XlaMap | _XlaLoop):
+            return self.arrays
+        if self._held is None:
+            self._held = program.held(self.arrays)
+        return self._held
 
     def bound(self, function: Callable) -> Bound:
         """Function of the arrays and a node."""
@@ -307,8 +312,12 @@ class _XlaMap:
     def __init__(self, function: Callable) -> None:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
+    def held(self, arrays: Any) -> Any:
+        """Arguments in the form of ``native.Map.held``: as they are."""
+        return arrays
+
     def run(self, arrays: Any, nodes: Any) -> Any:
-        return jax.tree.map(np.array, _by_xla(self._function, _as_tree(arrays), nodes))  # JAX arrays are read-only
+        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
     def one(self, arrays: Any, node: Any) -> Any:
         """XLA counterpart of ``native.Map.one``."""
@@ -352,10 +361,14 @@ class _XlaLoop:
 
         self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
 
+    def held(self, arrays: Any) -> Any:
+        """Arguments in the form of ``native.Loop.held``: as they are."""
+        return arrays
+
     def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """XLA counterpart of ``native.Loop.pieces``."""
         saved = since = 0  # rows, and steps since the last one
-        status, pace, arrays = 0, CallSize(), _as_tree(arrays)
+        status, pace = 0, CallSize()
         while saved < n_nodes and status == 0:
             pace.begin()
             if stride == 1:
@@ -374,10 +387,6 @@ class _XlaLoop:
                     saved, since = saved + 1, 0
             pace.end(steps)
             yield Reached(state, int(status), saved)
-
-
-def _as_tree(arrays: Any) -> Any:
-    return arrays.tree if isinstance(arrays, Parameters) else arrays
 
 
 def _by_xla(function: Callable, *arguments: Any, if_recorded: bool = False) -> Any:

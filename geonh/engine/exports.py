@@ -22,7 +22,7 @@ def exported(functions: Mapping[str, Export], tree: Any, target: Target) -> Obje
     Parameters
     ----------
     functions : mapping of str to Export
-        What to export; traceable.
+        Functions to export, traceable, by their names.
     tree : pytree
         Arrays and anything hashable.
     target : Target

@@ -15,13 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.foreign import is_foreign, with_call
+from geonh.arguments.foreign import raise_named
 from geonh.arguments.precision import (
-    UNTRACEABLE,
     float64,
     has_tracers,
     is_float64,
-    named_untraceable,
     require_float64,
 )
 from geonh.arguments.signatures import OBJECTS, judge_of
@@ -242,14 +240,9 @@ def _validating(name: str, method: Callable) -> Callable:
             self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             try:
                 return method(self, *args, **kwargs) if directly else call_in_numpy(method, (self, *args), kwargs)
-            except UNTRACEABLE as error:
-                by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-                raise named_untraceable(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
-            except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-                if not is_foreign(error):
-                    raise
-                by_name = {**dict(zip(places, args, strict=False)), **kwargs}
-                raise with_call(error, f"{type(self).__name__.lstrip('_')}.{name}", by_name) from error
+            except Exception as error:
+                raise_named(error, f"{type(self).__name__.lstrip('_')}.{name}", places, args, kwargs)
+                raise
         if has_tracers(**dict(zip(places, args, strict=False)), **kwargs):
             require_float64(method.__qualname__)
         return _call_in_float64(wrapper, (self, *args), kwargs)

@@ -3,6 +3,7 @@
 from geonh.ensembles.draws import Near
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.events import Passed
+from geonh.ensembles.modal import ModalEnsemble
 from geonh.ensembles.opening import merge, open_store
 from geonh.ensembles.solve import solve_ensemble
 from geonh.ensembles.statistics import Extrema, Histogram, Mean, Quantiles, Statistic
@@ -14,6 +15,7 @@ __all__ = [
     "Extrema",
     "Histogram",
     "Mean",
+    "ModalEnsemble",
     "Near",
     "Passed",
     "Quantiles",

@@ -144,12 +144,8 @@ def as_members(
     seed: int = 0,
     project: bool = False,
 ) -> MemberRecipe:
-    """Return the members of an ensemble from user input; ``values`` has xi0, g0, dt and t0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For invalid input, naming it with its shape, and for lengths that differ.
+    """Return the members of an ensemble from user input; ``values`` has xi0, g0, dt and t0. Raises TypeError or
+    ValueError for invalid input, naming it with its shape, and for lengths that differ.
     """
     one_of(combine, "combine", ("zip", "product"))
     seed = as_count(seed, "seed", 0)

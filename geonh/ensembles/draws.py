@@ -53,12 +53,8 @@ def uniforms(seed: int, name: str, start: int, stop: int, width: int) -> np.ndar
 
 
 def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int, stop: int) -> Any:
-    """Sample a distribution for some members; the result is like ``one`` with a first axis of members.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the distribution does not give numbers of that shape.
+    """Sample a distribution for some members; the result is like ``one`` with a first axis of members. Raises TypeError
+    or ValueError if the distribution does not give numbers of that shape.
     """
     if name == "g0":
         spread = value.spread if isinstance(value, Near) else value

@@ -16,7 +16,7 @@ from geonh.groups.base import LieGroup
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import (
+from geonh.runs.locating import (
     Located,
     Notices,
     Search,

@@ -53,12 +53,8 @@ class MemberNode(NamedTuple):
 
 
 def requested_observables(observables: Any, what: str = "observables") -> tuple[Observable, ...]:
-    """Return the requested observables, from names, or a mapping of names to names or functions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For anything else, or a reserved name.
+    """Return the requested observables, from names, or a mapping of names to names or functions; TypeError or
+    ValueError for anything else, or a reserved name.
     """
     listed = entries(observables)
     if listed is None or not all(isinstance(name, str) for name in listed):

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from geonh.arguments.signatures import validated
+from geonh.arguments.validators import entries
 from geonh.ensembles.ensemble import Ensemble
+from geonh.ensembles.modal import ModalEnsemble
+from geonh.ensembles.modal_solving import solve_modal_ensemble
 from geonh.ensembles.statistics import Statistic
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.results.events import Event
+from geonh.results.modes import Modes
+from geonh.runs.switching import refuse_with_modes
 
 
 @validated
 def solve_ensemble(
-    system: System,
+    system: System | Modes,
     method: Integrator | str | None = None,
     *,
     xi0: Any,
@@ -30,6 +35,7 @@ def solve_ensemble(
     save_every: int | None = None,
     t_eval: Any = None,
     tolerance: float | None = None,
+    mode: str | None = None,
     observables: Iterable[str] | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     combine: str = "zip",
@@ -40,7 +46,7 @@ def solve_ensemble(
     most_events: int = 1,
     threads: int | None = None,
     progress: bool | Callable[[int, int], None] = False,
-) -> Ensemble:
+) -> Ensemble | ModalEnsemble:
     """Integrate many members at once, each bitwise equal to its own ``solve``.
 
     Arguments with a first axis of members differ between them; the rest are common to all. In place of an array, a
@@ -48,8 +54,8 @@ def solve_ensemble(
 
     Parameters
     ----------
-    system : System
-        System to integrate.
+    system : System or Modes
+        System to integrate; or one that is of several modes at a time.
     method : Integrator or str, optional
         As for ``solve``.
     xi0 : array_like, shape=[n] or [members, n]
@@ -75,6 +81,8 @@ def solve_ensemble(
         With a tolerance, times of the saved nodes, besides t0 and ``t_end``; this is the last of them when left out.
     tolerance : float, optional
         As for ``solve``: each member has steps of its own, and ends at ``t_end``.
+    mode : str, optional
+        Mode in which members of ``Modes`` begin.
     observables : sequence of str, or mapping of str to callable, optional
         Observables to keep at the saved nodes, in place of the nodes themselves ("g", "p_plus", "p_minus"): names of
         observables of a ``Trajectory`` ("xi", "energy", "multipliers", a first integral's), or names with functions of
@@ -99,7 +107,7 @@ def solve_ensemble(
 
     Returns
     -------
-    Ensemble
+    Ensemble, or ModalEnsemble for Modes
         Labelled arrays with the members along the first axis. A member that fails, or has an invalid start, has nan
         from there on, and ``status`` and ``message(i)`` give the reason; the others are unaffected. After Ctrl-C it has
         the members that were finished.
@@ -111,6 +119,30 @@ def solve_ensemble(
     MemoryError
         If the observables kept would take most of the machine's memory, before the first step.
     """
+    if isinstance(system, Modes):
+        refuse_with_modes(
+            t_eval=t_eval, tolerance=tolerance, observables=observables, statistics=entries(statistics) or None
+        )
+        return solve_modal_ensemble(
+            system,
+            method,
+            mode,
+            {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0},
+            n_steps=n_steps,
+            t_end=t_end,
+            controls=controls,
+            events=events,
+            save_every=save_every,
+            parameters=parameters,
+            combine=combine,
+            members=members,
+            seed=seed,
+            project=project,
+            threads=threads,
+            progress=progress,
+        )
+    if mode is not None:
+        raise ValueError(f"mode= is for a system of Modes, and {getattr(system, 'name', system)} has no modes")
     sweep = Sweep.of(
         system,
         method,

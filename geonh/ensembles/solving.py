@@ -65,11 +65,7 @@ def solved(
     empty: bool = False,
 ) -> Solved:
     """Integrate members ``start`` to ``stop`` of a sweep; with ``empty`` no steps are made, to obtain the layout.
-
-    Raises
-    ------
-    MemoryError
-        If the observables kept would take most of the machine's memory, before the first step.
+    Raises MemoryError if the observables kept would take most of the machine's memory, before the first step.
     """
     per_member = sum(map(np.size, jax.tree.leaves(sweep.members.member(start))))
     more = "make fewer, or a Sweep and run it on a store"

@@ -41,12 +41,8 @@ PACKAGE = '{ "type": "module" }\n'
 
 
 def compiled(model: Model, name: str, **more: Export) -> Module:
-    """Module of a model, with ``more`` functions by their last names.
-
-    Raises
-    ------
-    ValueError
-        If it needs a function that JavaScript has not.
+    """Module of a model, with ``more`` functions by their last names; ValueError if it needs a function that JavaScript
+    has not.
     """
     code = model.compiled(name, TARGET, **more)
     module = module_of(code, [*model.functions(name), *(f"{name}_{key}" for key in more)])

@@ -14,13 +14,7 @@ SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 
 def compiler() -> list[str]:
-    """Command of a C compiler.
-
-    Raises
-    ------
-    ValueError
-        If there is none, with what to install.
-    """
+    """Command of a C compiler; ValueError if there is none, with what to install."""
     for name in ("cc", "gcc", "clang"):
         if found := shutil.which(name):
             return [found]
@@ -30,12 +24,8 @@ def compiler() -> list[str]:
 
 
 def linked(library: Path, files: Sequence[Path]) -> None:
-    """Link C files and object files to a shared library.
-
-    Raises
-    ------
-    ValueError
-        If there is no compiler, or it fails, with what it says.
+    """Link C files and object files to a shared library; ValueError if there is no compiler, or it fails, with what it
+    says.
     """
     math = [] if sys.platform == "win32" else ["-lm"]
     command = [*compiler(), "-O2", "-shared", "-fPIC", "-o", str(library), *map(str, files), *math]

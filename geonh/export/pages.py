@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -28,7 +26,7 @@ from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.solve import solve
 from geonh.systems import catalogue
 from geonh.viewer.packing import Block, packed_body, trace_of
-from geonh.viewer.page import Page, compressed, policy, three
+from geonh.viewer.page import Page, page_text
 
 SHOWN = 2000
 """Number of steps of the run in Python by which the view is framed."""
@@ -132,24 +130,9 @@ def _text(title: str, models: Sequence[Model], shown: Trajectory) -> str:
         "panels": _panels(models[0], shown),
         "models": [_model(model, word, drawn) for model, word in zip(models, _words(models), strict=True)],
     }
-    files, viewer = resources.files("geonh.export").joinpath("files"), resources.files("geonh.viewer")
-    style = "\n".join(f.read_text(encoding="utf-8") for f in (viewer / "viewer.css", files / "play.css"))
-    scripts = (viewer / "scene.js", files / "run.js", files / "curves.js", files / "play.js")
-    script = "\n".join(f.read_text(encoding="utf-8") for f in scripts)
-    text = (files / "play.html").read_text(encoding="utf-8")
-    slots = {
-        "policy": policy(style, script),
-        "title": html.escape(f"{title} – geonh"),
-        "style": style,
-        "header": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        "data": compressed(bytes(block.bytes)),
-        "three": three(),
-        "licence": (viewer / "three-LICENSE.txt").read_text(encoding="utf-8"),
-        "script": script,
-    }
-    for name, value in slots.items():
-        text = text.replace("{{" + name + "}}", value)
-    return text
+    files = resources.files("geonh.export").joinpath("files")
+    scripts, styles = [files / "run.js", files / "play.js"], [files / "play.css"]
+    return page_text(header, bytes(block.bytes), files / "play.html", scripts=scripts, styles=styles, kind="live")
 
 
 def _model(model: Model, word: str, drawn: Scene) -> dict[str, Any]:

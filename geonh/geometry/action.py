@@ -275,12 +275,8 @@ def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
 
 
 def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
-    """Action named by ``base``: "group" (always valid), "point", "shape", names of shape coordinates, or an Action.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For any other word or object.
+    """Action named by ``base``: "group" (always valid), "point", "shape", names of shape coordinates, or an Action;
+    ValueError or TypeError for any other word or object.
     """
     if isinstance(base, Action):
         return base

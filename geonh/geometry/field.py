@@ -86,13 +86,9 @@ def arguments(x: Any, timed: bool, name: str) -> tuple:
 
 
 def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
-    """True if a user's function takes the system's parameters after its ``arguments``, such as "x" or "t, x, xi, u".
-
-    Raises
-    ------
-    TypeError
-        If it is no function, takes neither these nor one more positional argument, in another order, or names the time
-        where there is none.
+    """True if a user's function takes the system's parameters after its ``arguments``, such as "x" or "t, x, xi, u";
+    TypeError if it is no function, takes neither these nor one more positional argument, in another order, or names the
+    time where there is none.
     """
     expected = arguments.split(", ")
     message = f"{name} takes ({arguments}) or ({arguments}, parameters)"
@@ -209,14 +205,9 @@ class Field(Precise):
 
 
 def evaluated(name: str, function: Callable, *args: Any) -> Array:
-    """Evaluate a user's function and convert its value to an array; nested lists of scalars are accepted.
-
-    Raises
-    ------
-    TypeError
-        If it uses NumPy where it must use ``jax.numpy``, or returns nothing or a value that is not real.
-    ValueError
-        If it fails otherwise; the original error is the cause.
+    """Evaluate a user's function and convert its value to an array; nested lists of scalars are accepted. Raises
+    TypeError if it uses NumPy where it must use ``jax.numpy``, or returns nothing or a value that is not real;
+    ValueError if it fails otherwise; the original error is the cause.
     """
     try:
         value = call_traced(function, *args)
@@ -246,12 +237,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
 
 
 def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], bool]:
-    """Trace a user's function once: shape of its value, and True if it reads at a data-dependent index.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for ``evaluated`` and ``inspected``.
+    """Trace a user's function once: shape of its value, and True if it reads at a data-dependent index; TypeError or
+    ValueError as for ``evaluated`` and ``inspected``.
     """
     with float64():
         jaxpr = jax.make_jaxpr(partial(evaluated, name, function))(*args)

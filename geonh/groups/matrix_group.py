@@ -24,9 +24,10 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.algebra.exponential import exp_and_phi1
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
-from geonh.groups.base import LieGroup, exp_and_phi1
+from geonh.groups.base import LieGroup
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
 
 _ROOTS = 4

@@ -110,12 +110,8 @@ class Adjoint(ImplicitIntegrator):
 
 
 def adjoint(method: Integrator) -> Integrator:
-    """Adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is self-adjoint.
-
-    Raises
-    ------
-    ValueError
-        If the method has a memory that belongs to its node, and does not define its adjoint.
+    """Adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is self-adjoint. Raises ValueError if the method has a memory
+    that belongs to its node, and does not define its adjoint.
     """
     return method if method.guarantees.symmetric else Adjoint(method=method, newton=Newton())
 

@@ -237,13 +237,7 @@ RULES: dict[str, type[DiscreteLagrangian]] = {
 
 
 def make_rule(rule: str | DiscreteLagrangian | Callable) -> DiscreteLagrangian:
-    """Rule of a given name, or of a user's function l_d(x, W, h).
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-    """
+    """Rule of a given name, or of a user's function l_d(x, W, h); ValueError for an unknown name."""
     if isinstance(rule, DiscreteLagrangian):
         return rule
     if callable(rule) and not isinstance(rule, type):

@@ -49,7 +49,7 @@ class Pace(NamedTuple):
     h : float
         Length of the step that follows, or the first one tried.
     weight : float
-        What the next lengths depend on: the step density ρ, or the error of the last step.
+        Quantity on which the next lengths depend: the step density ρ, or the error of the last step.
     constants : array
         Numbers that are the same at all nodes of a run.
     inner : NamedTuple or ()

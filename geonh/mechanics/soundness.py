@@ -108,12 +108,8 @@ def gap_of(group: Any, point: Any) -> Array:
 
 
 def sound_at(system: Any, t: float, g: Any, where: str) -> Any:
-    """System with the number of its independent rows, as of ``with_known_rank``.
-
-    Raises
-    ------
-    ValueError
-        For a fault of the metric or the constraints at a point.
+    """System with the number of its independent rows, as of ``with_known_rank``; ValueError for a fault of the metric
+    or the constraints at a point.
     """
     M, rows = computed(_place, system, (np.float64(t), g))
     fault = metric_fault(system, M, where)

@@ -69,12 +69,8 @@ def controls_of_part(clock: Clock, k: Array, s: Array) -> Any:
 
 
 def as_times(value: Any, name: str, begin: float, end: float) -> np.ndarray:
-    """Convert user input to times in the order of a run from ``begin`` to ``end``, shape=[M].
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other input, and for times out of order or outside the span.
+    """Convert user input to times in the order of a run from ``begin`` to ``end``, shape=[M]; TypeError or ValueError
+    for other input, and for times out of order or outside the span.
     """
     times = as_one_axis(value, name)
     if np.any(np.sign(end - begin) * np.diff(times) < 0):
@@ -106,13 +102,7 @@ def end_of(record: Record) -> float:
 
 
 def evaluated(record: Record, times: np.ndarray) -> Nodes:
-    """Nodes of a run at the given times, which lie in its span, shape=[M].
-
-    Raises
-    ------
-    ValueError
-        If a step from a node fails.
-    """
+    """Nodes of a run at the given times, which lie in its span, shape=[M]; ValueError if a step from a node fails."""
     if record.run.modes is not None:
         return _in_modes(record, times)
     if isinstance(record.method, VariableSteps):

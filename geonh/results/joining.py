@@ -5,11 +5,19 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import equinox as eqx
+import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
+from geonh.engine import mapped
+from geonh.integrators.base import Problem
+from geonh.integrators.clock import Clock
+from geonh.results.dense import end_of
 from geonh.results.modes import Switches, padded
-from geonh.results.nodes import Nodes
+from geonh.results.nodes import Node, Nodes
+from geonh.results.observables import observe
 from geonh.results.record import RunState
 from geonh.results.same_system import refuse_another_space
 from geonh.results.trajectory import Trajectory
@@ -32,8 +40,9 @@ def join(*pieces: Trajectory) -> Trajectory:
     Returns
     -------
     Trajectory
-        Nodes of all pieces, those at both sides of a joint among them; ``mode`` has the names of the systems, made
-        different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer of them.
+        Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the
+        systems, made different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer
+        of them.
 
     Raises
     ------
@@ -53,6 +62,7 @@ def join(*pieces: Trajectory) -> Trajectory:
         end, begin = _end(before), after.t[0]
         if abs(end - begin) > CLOSE * (1 + abs(end)):
             raise ValueError(f"a piece ends at t = {end:.9g}, and the next one begins at t = {begin:.9g}")
+    pieces = tuple(_to_its_end(piece) for piece in pieces)
     first = pieces[0]
     counts = [len(piece) for piece in pieces]
     edges = np.cumsum([0, *counts])
@@ -76,9 +86,27 @@ def join(*pieces: Trajectory) -> Trajectory:
 
 def _end(piece: Trajectory) -> float:
     """Time at which a piece ends: of the event that stopped it, or of its last node."""
-    crossings = piece.crossings
-    stopped = piece.status.name == "EVENT" and crossings is not None
-    return float(crossings.t[-1]) if stopped and crossings is not None else float(piece.t[-1])
+    return float(end_of(piece))
+
+
+def _to_its_end(piece: Trajectory) -> Trajectory:
+    """The piece, with a node at the event that stopped it, whose momentum is the average one."""
+    crossings, end = piece.crossings, _end(piece)
+    if crossings is None or end == piece.t[-1]:
+        return piece
+    system, at = piece.bound_system, piece.events[crossings.names[crossings.which[-1]]]
+    g = jax.tree.map(lambda leaf: leaf[-1:], at.g)
+    with float64():
+        p = np.asarray(system.momentum(system.at(jax.tree.map(lambda leaf: leaf[0], g), end), at.xi[-1]))[None]
+    # forces act on λ alone, which the event has: so neither they nor the controls, which files lack, are needed
+    free = eqx.tree_at(lambda s: s.forces, system, None, is_leaf=lambda leaf: leaf is None)
+    k, t = piece.k[-1:], np.array([end])
+    there = mapped(observe, Problem(free, None, Clock(end, piece.dt)), Node(k, g, p, p, t))
+    there["multipliers"] = crossings.multipliers[-1:]
+    node = Nodes(k, crossings.g_vector[-1:], p, p, t)
+    nodes = Nodes(*(np.concatenate(pair) for pair in zip(piece.nodes._replace(t=piece.t)[:5], node[:5], strict=True)))
+    loaded = padded([piece.observables, there], [np.arange(len(piece)), np.array([len(piece)])], len(piece) + 1)
+    return replace(piece, nodes=nodes, loaded=loaded)
 
 
 def _different(names: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
 
 RESET = "t, g, xi"
@@ -144,6 +144,53 @@ class Modes:
         if not isinstance(name, str) or name not in self.names:
             raise ValueError(f"{role} must be one of {', '.join(self.names)}, got {shortly(name)}")
         return self.names.index(name)
+
+    def with_values(self, values: Mapping[str, Any]) -> Modes:
+        """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""
+        if not values:
+            return self
+
+        def changed(system: Any) -> Any:
+            if not isinstance(system, System):
+                return system
+            return with_parameters(system, {k: v for k, v in values.items() if k in system.parameters})
+
+        systems, transitions = jax.tree.map(
+            changed, (self.systems, self.transitions), is_leaf=lambda leaf: isinstance(leaf, System)
+        )
+        return Modes(dict(zip(self.names, systems, strict=True)), transitions, name=self.name)
+
+    def with_parameters(self, **changes: Any) -> Modes:
+        """Return the modes with other values of some parameters, in all systems that have them: those of the modes,
+        and those that resets, guards and targets made of equinox modules hold, as of ``rolling``.
+
+        Parameters
+        ----------
+        **changes : array_like or callable
+            New values by name, of the same shapes; they may be traced.
+
+        Returns
+        -------
+        Modes
+
+        Raises
+        ------
+        TypeError
+            If a value is not of numbers, where the parameter is.
+        ValueError
+            If no mode has a parameter of that name, or a value has another shape.
+        """
+        values: dict[str, Any] = {}
+        for system in self.systems:
+            own = {name: value for name, value in changes.items() if name in system.parameters}
+            values |= {name: system.with_parameters(**own).parameters[name] for name in own}
+        for name in changes:
+            if name not in values:
+                known = sorted({str(name) for system in self.systems for name in system.parameters})
+                raise ValueError(
+                    f"no mode of {self.name} has a parameter {name!r}; there are {', '.join(known) or 'none'}"
+                )
+        return self.with_values(values)
 
     @validated
     def leaving(self, mode: int) -> tuple[Transition, ...]:

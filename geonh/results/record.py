@@ -110,7 +110,7 @@ class Record(Observed):
     nodes : Nodes
         The saved nodes.
     run : RunState
-        What resuming the run takes; its fields are attributes of the record, too.
+        Data that resuming the run needs; its fields are attributes of the record, too.
     dt, t0, save_every, status, attributes : float, float, int, Result, dict
         As ``Trajectory`` documents them.
     loaded : dict of str to ndarray

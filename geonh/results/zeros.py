@@ -111,6 +111,8 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
         at_a, at_b = values[each, begin], values[each, end]
         there = ~apart & (at_a * np.sign(at_b) < 0)
         intervals.append(Brackets(row, places[each, begin], places[each, end], at_a, at_b).taken(there))
+        if not apart.any():
+            break
         halves = np.full((int(apart.sum()), 2, 5), np.nan)
         halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
         row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]

@@ -94,11 +94,7 @@ def with_events(
     trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory, allow_changes: Any
 ) -> Trajectory:
     """Prepare a trajectory for continuation with events; those after the last state are dropped, and located again.
-
-    Raises
-    ------
-    ValueError
-        For an event that differs from that of its name in ``before``, unless the change is allowed.
+    Raises ValueError for an event that differs from that of its name in ``before``, unless the change is allowed.
     """
     changes = different_events(before, trajectory.bound_system, events)
     if changes:
@@ -211,12 +207,8 @@ def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, 
 
 
 def _changed(trajectory: Trajectory, before: Trajectory, changes: dict[str, str]) -> Trajectory:
-    """Record a change that the user allowed; observables of the nodes so far are kept.
-
-    Raises
-    ------
-    ValueError
-        If the last node no longer satisfies the constraints.
+    """Record a change that the user allowed; observables of the nodes so far are kept. Raises ValueError if the last
+    node no longer satisfies the constraints.
     """
     assert trajectory.system is not None
     assert trajectory.clock is not None

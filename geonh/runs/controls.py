@@ -21,12 +21,8 @@ from geonh.mechanics.system import System
 
 
 def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
-    """Return controls as a function of the time, or as at least ``n_nodes`` values at the nodes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are neither, too few, or not used by the system.
+    """Return controls as a function of the time, or as at least ``n_nodes`` values at the nodes; TypeError or
+    ValueError if they are neither, too few, or not used by the system.
     """
     if controls is None:
         return None

@@ -52,12 +52,8 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     """Return the span of a run from ``n_steps``, or from ``t_end``: the last node is there.
 
     Where the interval is not a whole number of steps, dt is lowered to divide it: all steps are of the same length, as
-    the methods' symmetry, their guesses and controls at the nodes need.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For invalid input, for both or neither of ``n_steps`` and ``t_end``, or a dt that leads away from ``t_end``.
+    the methods' symmetry, their guesses and controls at the nodes need; TypeError or ValueError for invalid input, for
+    both or neither of ``n_steps`` and ``t_end``, or a dt that leads away from ``t_end``.
     """
     _refuse_both(n_steps, t_end)
     if dt is None:
@@ -85,12 +81,8 @@ def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
 
 
 def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
-    """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of ``as_span``.
+    """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None;
+    TypeError or ValueError as of ``as_span``.
     """
     _refuse_both(n_steps, t_end)
     if dt is not None:
@@ -106,12 +98,8 @@ def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
 
 
 def as_traced_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
-    """Return the span of a traced run with steps of variable length, at most ``n_steps``, of any traced times.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of ``as_span``; and without ``n_steps``.
+    """Return the span of a traced run with steps of variable length, at most ``n_steps``, of any traced times. Raises
+    TypeError or ValueError as of ``as_span``; and without ``n_steps``.
     """
     if n_steps is None:
         raise ValueError(
@@ -148,12 +136,8 @@ def _length(begin: np.ndarray, end: np.ndarray, step: Any) -> np.ndarray:
 def as_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
 ) -> InitialData:
-    """Return the start of a run from user input; traced values are validated by shape only.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For invalid input, naming the argument.
+    """Return the start of a run from user input; traced values are validated by shape only. Raises TypeError or
+    ValueError for invalid input, naming the argument.
     """
     with float64():
         refuse(method, system)
@@ -197,12 +181,7 @@ class FirstNode(NamedTuple):
 
 def first_node(system: System, method: Integrator, start: InitialData) -> FirstNode:
     """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits, or if constraints
-    are redundant.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For an inconsistent start, with an explanation.
+    are redundant. Raises ValueError or TypeError for an inconsistent start, with an explanation.
     """
     problem = Problem(system, method, start.clock)
     parts = Partition.of(problem)

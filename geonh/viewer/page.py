@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -123,28 +124,43 @@ def view(
         raise ValueError(f"names must have one entry for each of the {len(trajectories)} runs, got {shortly(names)}")
     header, data = packed(trajectories, names, as_count(max_frames, "max_frames", 2))
     header["sideBySide"] = as_flag(side_by_side, "side_by_side")
-    page = Page(_page(header, data))
+    files = resources.files("geonh.viewer")
+    page = Page(page_text(header, data, files / "viewer.html", scripts=[files / "viewer.js"]))
     if path is not None:
         page.save(path)
     return page
 
 
-def _page(header: dict[str, Any], data: bytes) -> str:
+def page_text(
+    header: dict[str, Any],
+    data: bytes,
+    body: Traversable,
+    *,
+    scripts: Sequence[Traversable],
+    styles: Sequence[Traversable] = (),
+    kind: str = "run",
+) -> str:
+    """HTML of a page: the shell and the scripts of all pages, with those of one; ``kind`` is its class for styles."""
     files = resources.files("geonh.viewer")
-    text = files.joinpath("page.html").read_text(encoding="utf-8")
-    style = files.joinpath("viewer.css").read_text(encoding="utf-8")
-    script = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in ("scene.js", "viewer.js"))
+    shared = (files / "scene.js", files / "curves.js", files / "view.js")
+    style, script = (
+        "\n".join(file.read_text(encoding="utf-8") for file in several)
+        for several in ((files / "viewer.css", *styles), (*shared, *scripts))
+    )
     parts = {
-        "{{policy}}": policy(style, script),
-        "{{title}}": html.escape(f"{header['title']} – geonh"),
-        "{{style}}": style,
-        "{{header}}": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        "{{data}}": compressed(data),
-        "{{three}}": three(),
-        "{{licence}}": files.joinpath("three-LICENSE.txt").read_text(encoding="utf-8"),
-        "{{script}}": script,
+        "policy": policy(style, script),
+        "title": html.escape(f"{header['title']} – geonh"),
+        "kind": kind,
+        "style": style,
+        "body": body.read_text(encoding="utf-8"),
+        "header": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
+        "data": compressed(data),
+        "three": three(),
+        "licence": (files / "three-LICENSE.txt").read_text(encoding="utf-8"),
+        "script": script,
     }
-    return re.sub("|".join(parts), lambda match: parts[match.group()], text)
+    text = (files / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
 def policy(style: str, script: str) -> str:

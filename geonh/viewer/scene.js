@@ -69,7 +69,7 @@ function geonhMeshes(T, array) {
       shape.setAttribute("color", new T.BufferAttribute(colours, 3));
       const faint = body.ground || tint, curved = body.ground && part.smooth; // faces of that are seen from the free side
       const material = new (body.ground && !curved ? T.MeshBasicMaterial : T.MeshLambertMaterial)({
-        vertexColors: !body.ground, side: curved ? T.FrontSide : T.DoubleSide, transparent: Boolean(faint), opacity: body.ground ? 0.35 : tint ? 0.85 : 1,
+        vertexColors: !body.ground, ...(curved ? {} : { side: T.DoubleSide }), transparent: Boolean(faint), opacity: body.ground ? 0.35 : tint ? 0.85 : 1,
         polygonOffset: true, polygonOffsetFactor: body.ground ? 2 : 1, polygonOffsetUnits: body.ground ? 8 : 1,
         depthWrite: !body.ground,
       });

@@ -1,27 +1,14 @@
 // The viewer: reads the header and the data of the page, shows the runs. `window.geonhViewer` is its state, for tests
 // and for pages that embed it.
 (async () => {
-  const $ = (id) => document.getElementById(id);
-  const header = JSON.parse($("header").textContent);
-  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"];
-  const DASHES = [[], [6, 3], [8, 3, 2, 3], [2, 2], [8, 3, 2, 3, 2, 3], [12, 3]];
-  const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
-  const ARROW_COLOURS = ["#CC3311", "#AA3377", "#228833"];
-
-  // --- data ------------------------------------------------------------------------------------------------------
-  function fail(text) {
-    $("warning").textContent = text;
-    $("warning").hidden = false;
-  }
-  let buffer;
+  const $ = geonhElement, header = JSON.parse($("header").textContent);
+  const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16], ARROW_COLOURS = ["#CC3311", "#AA3377", "#228833"];
+  let array, T;
   try {
-    buffer = await geonhUnpacked("data");
-    (0, eval)(new TextDecoder().decode(await geonhUnpacked("three")) + ";globalThis.THREE = THREE;");
+    ({ array, T } = await geonhOpened());
   } catch (error) {
-    return fail("This browser cannot unpack the page: " + error.message);
+    return geonhWarn("This browser cannot run the page: " + error.message);
   }
-  const array = (a) => geonhArray(buffer, a);
-  const T = globalThis.THREE;
 
   // --- runs ------------------------------------------------------------------------------------------------------
   const several = header.runs.length > 1;
@@ -29,7 +16,7 @@
     ...run,
     index,
     t: array(run.t),
-    colour: COLOURS[index % COLOURS.length],
+    colour: geonhColour(index),
     bodies: run.bodies.map((body) => ({
       ...body, x: array(body.x), q: array(body.q), scale: body.scale && array(body.scale),
     })),
@@ -77,23 +64,18 @@
   });
 
   // --- scene -----------------------------------------------------------------------------------------------------
-  const canvas = $("scene");
-  let made;
-  try {
-    made = geonhScene(T, canvas, size);
-  } catch (error) {
-    return fail("This browser shows no WebGL, which the view in three dimensions needs.");
-  }
-  const { renderer, scene, camera, controls } = made;
-  controls.addEventListener("change", () => { dirty = true; });
-  let dirty = true;
-
-  const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
-
-  // How large a body is: arrows are as long as that at most.
   const bodySize = geonhBodySize(runs[0].bodies, array), small = geonhIsSmall(bodySize, size);
-  const reach = small ? 2 * bodySize : Math.min(Math.max(2 * bodySize, 0.12 * size), 0.6 * size);
   if (small) state.camera = "follow";
+  const reach = small ? 2 * bodySize : Math.min(Math.max(2 * bodySize, 0.12 * size), 0.6 * size); // longest arrow
+  const near = small ? 9 * bodySize : Math.min(size, Math.max(6 * bodySize, 0.3 * size));
+  const cells = () => (state.side ? runs.length : 1);
+  let view;
+  try {
+    view = new GeonhView(T, $("scene"), array, { low, high, size, near, cells, state, anchor: () => anchor(runs[0]) });
+  } catch (error) {
+    return geonhWarn("This browser shows no WebGL, which the view in three dimensions needs.");
+  }
+  const { scene, mesh, arrowOf, point } = view;
 
   for (const run of runs) {
     run.group = new T.Group();
@@ -113,7 +95,7 @@
       }
       const shape = new T.LineGeometry();
       shape.setPositions(n > 1 ? points : new Float32Array([...points, ...points]));
-      const material = new T.LineMaterial({ color: several ? run.colour : body.parts.length ? body.colour : COLOURS[0], linewidth: 2 });
+      const material = new T.LineMaterial({ color: several ? run.colour : body.parts.length ? body.colour : geonhColour(0), linewidth: 2 });
       const line = new T.Line2(shape, material);
       line.frustumCulled = false;
       run.group.add(line);
@@ -155,80 +137,24 @@
   }
   const anchor = (run) => (run.bodies.find((b) => !b.ground && b.parts.some((p) => p.faces.n)) || run.bodies[0]).object.position;
 
-  // --- camera ----------------------------------------------------------------------------------------------------
-  const middle = new T.Vector3(...low.map((v, i) => (v + high[i]) / 2));
-  const followed = new T.Vector3();
-  function aim() {
-    const target = state.camera === "follow" ? anchor(runs[0]).clone() : middle.clone();
-    const [w, h] = cell(), slope = Math.tan(camera.fov * Math.PI / 360);
-    const from = new T.Vector3(...(state.camera === "top" ? [0, -1e-3, 1] : [-0.42, -0.78, 0.5])).normalize();
-    let distance = (small ? 9 * bodySize : Math.min(size, Math.max(6 * bodySize, 0.3 * size))) / 2 / slope / Math.min(1, w / h);
-    if (state.camera !== "follow") { // so far that every corner of the box of all that moves is seen
-      const right = new T.Vector3(0, 0, 1).cross(from).normalize(), above = from.clone().cross(right), corner = new T.Vector3();
-      distance = 0;
-      for (let k = 0; k < 8; k++) {
-        corner.set(...[0, 1, 2].map((i) => ((k >> i) & 1 ? high[i] : low[i]))).sub(target);
-        const aside = Math.max(Math.abs(corner.dot(right)) * h / w, Math.abs(corner.dot(above)));
-        distance = Math.max(distance, corner.dot(from) + 1.1 * aside / slope);
-      }
-    }
-    controls.target.copy(target);
-    camera.near = Math.min(size / 500, distance / 50);
-    camera.position.copy(from).multiplyScalar(distance).add(target);
-    followed.copy(target);
-    controls.update();
-    dirty = true;
-  }
-  function follow() {
-    if (state.camera !== "follow") return;
-    const now = anchor(runs[0]);
-    camera.position.add(now).sub(followed);
-    controls.target.add(now).sub(followed);
-    followed.copy(now);
-    controls.update();
-  }
-
   // --- drawing ---------------------------------------------------------------------------------------------------
-  function cell() {
-    const w = canvas.clientWidth || 1, h = canvas.clientHeight || 1;
-    if (!state.side) return [w, h];
-    return w >= h ? [w / runs.length, h] : [w, h / runs.length];
-  }
   function render() {
     pose();
-    follow();
-    const w = canvas.clientWidth, h = canvas.clientHeight, [cw, ch] = cell();
-    if (!w || !h) return;
-    camera.aspect = cw / ch;
-    camera.updateProjectionMatrix();
-    const shown = state.side ? runs.map((run) => [run]) : [runs];
-    shown.forEach((group, k) => {
+    const drawn = view.render((k, width, height) => {
       for (const run of runs) {
-        run.group.visible = group.includes(run);
+        run.group.visible = !state.side || run === runs[k];
         for (const body of run.bodies) if (body.ground) body.object.visible = state.side || run === runs[0];
-        for (const path of run.paths) path.material.resolution.set(cw, ch);
+        for (const path of run.paths) path.material.resolution.set(width, height);
       }
-      const across = cw < w - 1;
-      renderer.setViewport(across ? k * cw : 0, across || !state.side ? 0 : h - (k + 1) * ch, cw, ch);
-      renderer.setScissor(across ? k * cw : 0, across || !state.side ? 0 : h - (k + 1) * ch, cw, ch);
-      renderer.render(scene, camera);
     });
+    if (!drawn) return;
     drawCursor();
+    const { second } = runs[0];
     $("scrub").value = state.time;
-    $("scrub").setAttribute("aria-valuetext", `${state.time.toFixed(3)} ${runs[0].second}`);
-    $("clock").textContent = `${state.time.toFixed(2)} ${runs[0].second} / ${end.toFixed(2)} ${runs[0].second}`;
+    $("scrub").setAttribute("aria-valuetext", `${state.time.toFixed(3)} ${second}`);
+    $("clock").textContent = `${state.time.toFixed(2)} ${second} / ${end.toFixed(2)} ${second}`;
   }
-  function labels() {
-    const across = cell()[0] < canvas.clientWidth - 1;
-    $("labels").replaceChildren(...(state.side ? runs : []).map((run, k) => {
-      const span = document.createElement("span");
-      span.textContent = run.name;
-      span.style.color = run.colour;
-      span.style.left = across ? `${(100 * (k + 0.5)) / runs.length}%` : "50%";
-      if (!across) span.style.bottom = `${(100 * (runs.length - 1 - k)) / runs.length + 1}%`;
-      return span;
-    }));
-  }
+  const labels = () => view.label((state.side ? runs : []).map(({ name, colour }) => ({ text: name, colour })));
   function legend() {
     const rows = several ? runs.map((run) => [run.colour, run.name]) : [];
     runs[0].arrows.forEach((_, k) => {
@@ -247,119 +173,49 @@
   // --- curves ----------------------------------------------------------------------------------------------------
   const titles = [...new Set(runs.flatMap((run) => run.panels.map((p) => p.title)))];
   const plots = titles.map((title) => {
-    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
-    const keys = document.createElement("div"), drawing = document.createElement("canvas");
     const found = runs.flatMap((run) => run.panels.filter((p) => p.title === title).map((panel) => ({ run, panel })));
-    const { unit, log } = found[0].panel;
-    caption.textContent = unit ? `${title} (${unit})` : title;
-    drawing.setAttribute("role", "img");
-    drawing.setAttribute("aria-label", `${title} against time`);
+    const { unit, log } = found[0].panel, { canvas, keys } = geonhFigure($("plots"), title, unit);
     const names = [...new Set(found.flatMap(({ panel }) => panel.curves.map((curve) => curve.name)))];
-    const dash = (name) => DASHES[names.indexOf(name) % DASHES.length];
-    const colour = (run, name) => (several ? run.colour : COLOURS[names.indexOf(name) % COLOURS.length]);
+    const dash = (name) => geonhDash(names.indexOf(name));
+    const colour = (run, name) => (several ? run.colour : geonhColour(names.indexOf(name)));
     const curves = found.flatMap(({ run, panel }) => panel.curves.map((curve) => (
       { ...curve, colour: colour(run, curve.name), dash: dash(curve.name) })));
-    keys.className = "keys";
-    keys.append(...names.map((name) => { // of several runs, the dashes tell the curves apart, the colours the runs
-      const span = document.createElement("span"), stroke = several ? "currentColor" : colour(runs[0], name);
-      span.innerHTML = `<svg width="24" height="4" aria-hidden="true"><line y1="2" x2="24" y2="2" stroke-width="2.5"/></svg>`;
-      span.querySelector("line").setAttribute("stroke", stroke);
-      span.querySelector("line").setAttribute("stroke-dasharray", dash(name).join(" "));
-      span.append(name);
-      return span;
-    }));
-    figure.append(caption, keys, drawing);
-    $("plots").append(figure);
-    const plot = { drawing, curves, log, still: document.createElement("canvas") };
+    // Of several runs, the dashes tell the curves apart, the colours the runs.
+    keys.append(...names.map((name) => geonhKey(name, several ? "currentColor" : colour(runs[0], name), dash(name))));
     const seek = (event) => {
-      const box = drawing.getBoundingClientRect();
-      setTime(begin + (end - begin) * Math.min(1, Math.max(0, (event.clientX - box.left - LEFT) / (box.width - LEFT - 6))));
+      const box = canvas.getBoundingClientRect(), width = box.width - GEONH_LEFT - GEONH_RIGHT;
+      setTime(begin + (end - begin) * Math.min(1, Math.max(0, (event.clientX - box.left - GEONH_LEFT) / width)));
     };
-    drawing.addEventListener("pointerdown", (event) => { drawing.setPointerCapture(event.pointerId); seek(event); });
-    drawing.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
-    return plot;
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); seek(event); });
+    canvas.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
+    return { canvas, curves, log, still: document.createElement("canvas") };
   });
-  const LEFT = 52;
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const superscript = (n) => "10" + String(n).replace("-", "⁻").replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]);
-  function nice(span, count) {
-    const raw = span / count, unit = 10 ** Math.floor(Math.log10(raw));
-    return [1, 2, 5, 10].map((m) => m * unit).find((step) => step >= raw);
-  }
   function drawCurves() {
-    const ratio = devicePixelRatio;
+    const shades = runs.filter((run) => run.spoiled !== null).map((run) => run.spoiled), { second } = runs[0];
     for (const plot of plots) {
-      const w = plot.drawing.clientWidth, h = plot.drawing.clientHeight;
-      for (const c of [plot.drawing, plot.still]) { c.width = w * ratio; c.height = h * ratio; }
-      const g = plot.still.getContext("2d");
-      g.scale(ratio, ratio);
-      const bottom = h - 16, width = w - LEFT - 6;
-      let least = Infinity, most = -Infinity;
-      for (const { y } of plot.curves) for (const v of y) if (isFinite(v)) { least = Math.min(least, v); most = Math.max(most, v); }
-      if (!isFinite(least)) { least = 0; most = 1; }
-      if (plot.log) { least = Math.floor(Math.max(least, -17)); most = Math.max(Math.ceil(most), least + 1); }
-      if (!plot.log) { // no more than three digits of a constant
-        const space = Math.max(most - least, 1e-3 * Math.max(Math.abs(most), Math.abs(least)), 1e-12), mean = (most + least) / 2;
-        least = mean - 0.56 * space;
-        most = mean + 0.56 * space;
-      }
-      plot.x = (t) => LEFT + (width * (t - begin)) / ((end - begin) || 1);
-      const py = (v) => bottom - ((bottom - 6) * (v - least)) / (most - least);
-      g.font = "11px system-ui, sans-serif";
-      g.fillStyle = css("--soft");
-      g.strokeStyle = css("--line");
-      g.lineWidth = 1;
-      const step = plot.log ? Math.max(1, Math.ceil((most - least) / 5)) : nice(most - least, 5);
-      const decimals = Math.max(0, -Math.floor(Math.log10(step)));
-      g.textAlign = "right";
-      g.textBaseline = "middle";
-      for (let v = Math.ceil(least / step) * step; v <= most + 1e-9 * step; v += step) {
-        g.beginPath(); g.moveTo(LEFT, py(v)); g.lineTo(w - 6, py(v)); g.stroke();
-        const text = plot.log ? superscript(Math.round(v)) : Math.abs(v) < 1e-9 * step ? "0" : decimals > 5 ? v.toExponential(2) : v.toFixed(decimals);
-        g.fillText(text, LEFT - 5, py(v));
-      }
-      const tick = nice((end - begin) || 1, 5), places = Math.max(0, -Math.floor(Math.log10(tick)));
-      g.textAlign = "center";
-      g.textBaseline = "top";
-      for (let v = Math.ceil(begin / tick) * tick; v <= end + 1e-9; v += tick) g.fillText(v.toFixed(places) + (v + tick > end ? ` ${runs[0].second}` : ""), Math.min(plot.x(v), w - 18), bottom + 3);
-      for (const run of runs) if (run.spoiled !== null) {
-        g.fillStyle = "rgba(204, 51, 17, 0.14)";
-        g.fillRect(plot.x(run.spoiled), 6, w - 6 - plot.x(run.spoiled), bottom - 6);
-      }
-      g.save();
-      g.beginPath(); g.rect(LEFT, 2, width + 1, bottom); g.clip();
-      g.lineWidth = 1.6;
-      for (const { t, y, colour, dash } of plot.curves) {
-        g.strokeStyle = colour;
-        g.setLineDash(dash);
-        g.beginPath();
-        for (let i = 0, pen = false; i < t.length; i++) {
-          if (!isFinite(y[i])) { pen = false; continue; }
-          if (pen) g.lineTo(plot.x(t[i]), py(y[i])); else g.moveTo(plot.x(t[i]), py(y[i]));
-          pen = true;
-        }
-        g.stroke();
-      }
-      g.restore();
+      const w = plot.canvas.clientWidth, h = plot.canvas.clientHeight;
+      plot.canvas.width = w * devicePixelRatio;
+      plot.canvas.height = h * devicePixelRatio;
+      plot.x = geonhDraw(plot.still, w, h, { curves: plot.curves, log: plot.log, begin, end, second, shades });
     }
   }
   function drawCursor() {
     if (!state.curves) return;
     for (const plot of plots) {
       if (!plot.x) continue;
-      const g = plot.drawing.getContext("2d"), ratio = devicePixelRatio, x = plot.x(state.time) * ratio;
-      g.clearRect(0, 0, plot.drawing.width, plot.drawing.height);
+      const g = plot.canvas.getContext("2d"), ratio = devicePixelRatio, x = plot.x(state.time) * ratio;
+      g.clearRect(0, 0, plot.canvas.width, plot.canvas.height);
       g.drawImage(plot.still, 0, 0);
-      g.strokeStyle = css("--ink");
+      g.strokeStyle = geonhCss("--ink");
       g.lineWidth = ratio;
-      g.beginPath(); g.moveTo(x, 2); g.lineTo(x, plot.drawing.height - 16 * ratio); g.stroke();
+      g.beginPath(); g.moveTo(x, 2); g.lineTo(x, plot.canvas.height - 16 * ratio); g.stroke();
     }
   }
 
   // --- what the user does ------------------------------------------------------------------------------------------
   function setTime(t) {
     state.time = Math.min(end, Math.max(begin, t));
-    dirty = true;
+    view.dirty = true;
   }
   function step(n) {
     const run = runs.reduce((a, b) => (b.t.length > a.t.length ? b : a));
@@ -371,81 +227,48 @@
   function setPlaying(on) {
     state.playing = on && end > begin;
     if (state.playing && state.time >= end) state.time = begin;
-    $("play").textContent = state.playing ? "❚❚" : "▶";
-    $("play").setAttribute("aria-label", state.playing ? "Pause" : "Play");
-    dirty = true;
+    geonhPlaying(state.playing, ["Pause", "Play"]);
+    view.dirty = true;
   }
   function set(name, value) {
     state[name] = value;
     apply();
+    if (["camera", "side"].includes(name)) view.aim();
   }
+  const SWITCHES = ["loop", "traces", "force", "momentum", "side", "curves"];
   function apply() {
-    document.documentElement.dataset.theme = state.dark ? "dark" : "light";
-    for (const name of ["loop", "traces", "force", "momentum", "side", "curves"]) $(name).setAttribute("aria-pressed", state[name]);
-    $("speed").value = state.speed;
-    $("camera").value = state.camera;
+    view.apply();
+    for (const name of SWITCHES) $(name).setAttribute("aria-pressed", state[name]);
     $("plots").hidden = !state.curves;
-    scene.background = new T.Color(css("--back"));
-    for (const [material, isGround] of inks) material.color.set(isGround ? css("--soft") : state.dark ? "#0b0d10" : "#1a1d21");
-    for (const material of grounds) material.color.set(css("--panel"));
     legend();
     labels();
     resize();
   }
   function resize() {
-    renderer.setSize(canvas.clientWidth || 1, canvas.clientHeight || 1, false);
+    view.resize();
     if (state.curves) drawCurves();
-    dirty = true;
   }
-  const speed = (by) => set("speed", SPEEDS[Math.min(SPEEDS.length - 1, Math.max(0, SPEEDS.indexOf(state.speed) + by))]);
-  const CAMERAS = ["free", "follow", "top"];
-  function setCamera(name) { set("camera", name); aim(); }
-  function setSide(on) { if (several) { set("side", on); aim(); } }
-  function toggleHelp() {
-    $("keys").hidden = !$("keys").hidden;
-    $("help").setAttribute("aria-expanded", !$("keys").hidden);
-    resize();
-  }
+  const turned = (name) => () => set(name, !state[name]);
+  const setSide = (on) => several && set("side", on);
   const keys = {
     " ": () => setPlaying(!state.playing),
     ArrowLeft: (e) => step(e.shiftKey ? -10 : -1),
     ArrowRight: (e) => step(e.shiftKey ? 10 : 1),
     Home: () => setTime(begin),
     End: () => setTime(end),
-    "[": () => speed(-1),
-    "]": () => speed(1),
-    l: () => set("loop", !state.loop),
-    c: () => setCamera(CAMERAS[(CAMERAS.indexOf(state.camera) + 1) % CAMERAS.length]),
-    r: aim,
-    t: () => set("traces", !state.traces),
-    f: () => set("force", !state.force),
-    m: () => set("momentum", !state.momentum),
+    r: () => view.aim(),
+    l: turned("loop"),
+    f: turned("force"),
+    m: turned("momentum"),
     s: () => setSide(!state.side),
-    p: () => set("curves", !state.curves),
-    d: () => set("dark", !state.dark),
-    "?": toggleHelp,
+    p: turned("curves"),
   };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
-    if (event.key === " " && event.target.tagName === "BUTTON") return; // the button's own
-    const key = keys[event.key] || keys[event.key.toLowerCase()];
-    if (!key) return;
-    event.preventDefault();
-    key(event);
-  });
-  $("speed").append(...SPEEDS.map((s) => new Option(`× ${s}`, s)));
-  $("speed").addEventListener("change", (e) => set("speed", Number(e.target.value)));
-  $("camera").addEventListener("change", (e) => setCamera(e.target.value));
-  $("play").addEventListener("click", () => setPlaying(!state.playing));
-  for (const name of ["loop", "traces", "force", "momentum", "curves"]) $(name).addEventListener("click", () => set(name, !state[name]));
-  $("side").addEventListener("click", () => setSide(!state.side));
-  $("reset").addEventListener("click", aim);
-  $("theme").addEventListener("click", () => set("dark", !state.dark));
-  $("help").addEventListener("click", toggleHelp);
+  const buttons = { loop: keys.l, force: keys.f, momentum: keys.m, side: keys.s, curves: keys.p };
+  geonhControls({ state, set, speeds: SPEEDS, keys, buttons, resize, silent: ["SELECT"] });
   $("scrub").min = begin;
   $("scrub").max = end;
   $("scrub").addEventListener("input", (e) => { setPlaying(false); setTime(Number(e.target.value)); });
-  new ResizeObserver(() => { labels(); resize(); }).observe(canvas);
+  new ResizeObserver(() => { labels(); resize(); }).observe($("scene"));
 
   // --- begin -------------------------------------------------------------------------------------------------------
   $("title").textContent = header.title;
@@ -453,27 +276,20 @@
     ? runs.map((run) => `${run.name}: ${run.facts}`).filter((text, i, all) => i < 4 && all.indexOf(text) === i).join("  ·  ")
     : `${runs[0].method}, ${runs[0].facts}`;
   const warnings = runs.filter((run) => run.warning).map((run) => (several ? `${run.name}: ` : "") + run.warning);
-  if (warnings.length) fail(warnings.join("; "));
+  if (warnings.length) geonhWarn(warnings.join("; "));
   $("side").hidden = !several;
   $("force").hidden = !runs.some((run) => run.arrows[0] || run.arrows[1]);
   $("momentum").hidden = !runs.some((run) => run.arrows[2]);
   apply();
   pose();
-  aim();
-  let last = performance.now();
-  function tick(now) {
-    const passed = Math.min(0.1, (now - last) / 1000);
-    last = now;
-    if (state.playing) {
-      const next = state.time + passed * state.speed;
-      if (next < end) setTime(next);
-      else if (state.loop) setTime(begin);
-      else { setTime(end); setPlaying(false); }
-    }
-    if (dirty) { dirty = false; render(); }
-    requestAnimationFrame(tick);
-  }
-  requestAnimationFrame(tick);
+  view.aim();
+  view.loop((passed) => {
+    if (!state.playing) return;
+    const next = state.time + passed * state.speed;
+    if (next < end) setTime(next);
+    else if (state.loop) setTime(begin);
+    else { setTime(end); setPlaying(false); }
+  }, render);
 
   /** Where a body's point (the origin) is in the scene: [x, y, z]. */
   function position(name, run = 0, at = [0, 0, 0]) {
@@ -482,5 +298,5 @@
     object.updateMatrixWorld(true);
     return object.localToWorld(new T.Vector3(...at)).toArray();
   }
-  window.geonhViewer = { state, runs: header.runs, begin, end, setTime, setPlaying, set, setCamera, setSide, position, ready: true };
+  window.geonhViewer = { state, runs: header.runs, begin, end, setTime, setPlaying, set, setSide, position, ready: true };
 })();

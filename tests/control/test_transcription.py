@@ -8,7 +8,7 @@ from test_optimal import thrust_and_torque
 
 import geonh as gn
 from geonh.control import optimal_control
-from geonh.control.steering import steering_problem
+from geonh.control.steering import Ends, Wanted, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups import SE2, Translations
 
@@ -42,30 +42,19 @@ def a_problem(method, n_steps=4, **options):
     start = BODY.project_position(np.array([0.2, 0.8, -0.5]), 0.3)
     end = BODY.project_position(np.array([0.5, 0.9, 0.1]), 1.1)
     rest = np.zeros(3)
-    given = {
-        "free": (),
-        "xi_end": BODY.project(end, rest, t0=1.1)[1],
-        "cost": lambda t, g, xi, u: u @ u * (1 + g[1] ** 2) + t * xi[0] * g[2],
-        "terminal_cost": lambda t, g, xi: t * xi @ xi,
-        "bounds": (-1.0, 1.0),
-        "rates": (-3.0, 3.0),
-        "limits": {"x": (-2.0, 2.0), "omega": (-1.0, 1.0)},
-        "path": (lambda t, g, xi, u: jnp.stack([g[0] * xi[1], u[0] * jnp.sin(t)]), -5.0, 5.0),
-        "terminal": (lambda t, g, xi, u: t * xi[0] * g[1], -5.0, 5.0),
-    }
-    steering = steering_problem(
-        BODY,
-        method,
-        end=end,
-        n_controls=2,
-        span=0.8,
-        free_span=True,
-        start=start,
-        xi_start=BODY.project(start, rest, t0=0.3)[1],
-        t0=0.3,
-        **(given | options),
+    xi_end = options.get("xi_end", BODY.project(end, rest, t0=1.1)[1])
+    wanted = Wanted(
+        cost=lambda t, g, xi, u: u @ u * (1 + g[1] ** 2) + t * xi[0] * g[2],
+        terminal_cost=lambda t, g, xi: t * xi @ xi,
+        bounds=(-1.0, 1.0),
+        rates=(-3.0, 3.0),
+        limits={"x": (-2.0, 2.0), "omega": (-1.0, 1.0)},
+        path=(lambda t, g, xi, u: jnp.stack([g[0] * xi[1], u[0] * jnp.sin(t)]), -5.0, 5.0),
+        terminal=(lambda t, g, xi, u: t * xi[0] * g[1], -5.0, 5.0),
     )
-    problem = Transcription(BODY, method, steering, True, n_steps)
+    ends = Ends(start, BODY.project(start, rest, t0=0.3)[1], end, xi_end, options.get("free", ()))
+    steering = steering_problem(BODY, method, ends, wanted, n_controls=2, span=0.8, free_span=True, t0=0.3)
+    problem = Transcription(BODY, method, steering, n_steps)
     rng = np.random.default_rng(5)
     nodes = start + np.linspace(0, 1, n_steps + 1)[:, None] * (end - start)
     nodes[1:-1] += 0.05 * rng.normal(size=(n_steps - 1, 3))

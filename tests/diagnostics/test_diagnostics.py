@@ -20,7 +20,7 @@ from geonh.diagnostics import (
 from geonh.groups import SE2, Torus, Translations
 from geonh.integrators import DLA, Variational
 from geonh.results.parasitic import AlternationWarning
-from geonh.runs.event_loop import EventWarning
+from geonh.runs.locating import EventWarning
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")

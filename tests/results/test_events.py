@@ -14,7 +14,7 @@ from geonh.engine import compiled
 from geonh.groups import Translations
 from geonh.integrators import DLA, Result
 from geonh.results.zeros import MOST, brackets, root
-from geonh.runs.event_loop import EventWarning
+from geonh.runs.locating import EventWarning
 
 SLEIGH = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
 START = [0.8, -0.5, 0.0]
@@ -329,7 +329,7 @@ SEVERAL = {
 
 
 @pytest.mark.parametrize(("function", "zeros", "dt"), SEVERAL.values(), ids=SEVERAL)
-@pytest.mark.filterwarnings("ignore::geonh.runs.event_loop.EventWarning")  # of the poles
+@pytest.mark.filterwarnings("ignore::geonh.runs.locating.EventWarning")  # of the poles
 @pytest.mark.quick("three near one place", "one in each half", "two or more a step", "next to a pole")
 def test_all_zeros_of_a_step_are_found_in_order(function, zeros, dt):
     n_steps = round((4.0 if dt == 0.4 else 2.0) / dt)

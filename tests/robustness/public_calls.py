@@ -689,7 +689,7 @@ Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retr
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-ModelPredictiveControl ModifiedField PredictedDrift
+ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """

@@ -14,7 +14,7 @@ from geonh.analysis import linearise, root_locus, steady_motion
 from geonh.control import optimal_control
 from geonh.groups import SE2, SO2, SO3, Product, Translations
 from geonh.rolling import knife_edge, planar, planar_body, support, torus, trailer, wheel
-from geonh.runs.event_loop import EventWarning
+from geonh.runs.locating import EventWarning
 
 R2 = Translations(2)
 FREE = gn.System(R2, metric=[1.0, 1.0])

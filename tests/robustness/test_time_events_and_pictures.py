@@ -14,7 +14,7 @@ from geonh.analysis import (
 )
 from geonh.drawing import Body, NoDrawingError, Pose, ball, momenta, shifted
 from geonh.groups import Translations
-from geonh.runs.event_loop import EventWarning
+from geonh.runs.locating import EventWarning
 
 R2 = Translations(2)
 RUN = {"xi0": [1.0, 0.5], "dt": 0.1, "n_steps": 5}

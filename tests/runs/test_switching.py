@@ -283,9 +283,10 @@ def test_runs_joined_by_hand(tmp_path):
     free = gn.System(Translations(2), name="free bead", **common)
     fall = gn.solve(free, "gauss4", g0=at.g[0], xi0=at.xi[0], t0=at.t[0], dt=0.01, n_steps=20)
     run = gn.join(slide, fall)
-    assert len(run) == len(slide) + len(fall)
+    assert len(run) == len(slide) + len(fall) + 1  # the first one's node at the event
     assert list(run.mode[[0, -1]]) == ["bead on a circle", "free bead"]
-    assert np.all(np.diff(run.t) > 0)
+    assert np.flatnonzero(np.diff(run.t) == 0) == len(slide)
+    np.testing.assert_array_equal(run.g[len(slide)], run.g[len(slide) + 1])
     assert np.ptp(run.energy) < 1e-8
     assert run.multipliers.shape == (len(run), 1)
     loaded = gn.Trajectory.load(run.save(tmp_path / "joined.nc"))
@@ -295,6 +296,21 @@ def test_runs_joined_by_hand(tmp_path):
         gn.join(fall, slide)
     with pytest.raises(TypeError, match="join takes"):
         gn.join(slide, 3)
+
+
+def test_between_the_last_node_and_the_joint():
+    """Where the velocity jumps there, the motion before it is that of the first piece."""
+    ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="ball")
+    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, stop=True, name="floor")
+    for method in ("gauss4", "gni"):
+        fall = gn.solve(ball, method, g0=[1.0], xi0=[0.0], dt=0.05, n_steps=100, events=floor)
+        hit = fall.events["floor"]
+        back = gn.solve(ball, method, g0=hit.g[0], xi0=-hit.xi[0], t0=hit.t[0], dt=0.04, n_steps=3)
+        run = gn.join(fall, back)
+        t = np.array([0.2, hit.t[0] - 0.02, hit.t[0] - 1e-6])
+        assert np.abs(run.interpolate(t)[0][:, 0] - (1 - G * t**2 / 2)).max() < (1e-12 if method == "gauss4" else 1e-3)
+        assert abs(run.g[len(fall), 0]) < 1e-12
+        np.testing.assert_allclose(run.xi[len(fall) : len(fall) + 2, 0], [hit.xi[0, 0], -hit.xi[0, 0]], rtol=1e-12)
 
 
 JUNK = {"text": "a", "array": np.ones(3), "nothing": None, "list": []}

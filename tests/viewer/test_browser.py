@@ -132,7 +132,7 @@ def test_it_plays_scrubs_and_obeys_keys(opened):
     assert abs(state("time") - made.t[-1]) < 1e-9
     figure = page.locator("#plots canvas").first  # a click on a curve moves the cursor
     box = figure.bounding_box()
-    figure.click(position={"x": (52 + box["width"] - 6) / 2, "y": 20})
+    figure.click(position={"x": (56 + box["width"] - 6) / 2, "y": 20})
     assert abs(state("time") - made.t[50]) < 0.05
 
 

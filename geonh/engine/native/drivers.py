@@ -34,18 +34,9 @@ SMALL_STACK, LARGE_STACK = 2**14, 2**18
 """Bytes of stack that a program may use in any thread, and in one with a stack eight times as large."""
 LARGEST_STACK = 2**30
 """Maximum number of bytes of stack that a program may use."""
-_BYTE = ctypes.c_char
 _POINTER = ctypes.c_void_p
+_BYTE = ctypes.c_char
 _INTEGER = ctypes.c_int64
-
-
-class Parameters:
-    """Pytree of arrays with the table of their addresses, for several calls of programs that take its types."""
-
-    def __init__(self, tree: Any, arrays: list[np.ndarray] | None = None) -> None:
-        self.tree = tree
-        self.arrays = [np.asarray(leaf, order="C") for leaf in jax.tree.leaves(tree)] if arrays is None else arrays
-        self.table = table(self.arrays)
 
 
 class Arguments:
@@ -79,26 +70,36 @@ class Arguments:
             converted.append(array)
         return converted
 
-    def parameters(self, tree: Any) -> Parameters:
-        """Parameters of a program, of a tree that ``arrays`` checks unless it is one of these already."""
-        return tree if isinstance(tree, Parameters) else Parameters(tree, self.arrays(tree))
+    def held(self, tree: Any) -> Held:
+        """Pytree as the table that a program takes, for many calls."""
+        if isinstance(tree, Held):
+            return tree
+        arrays = self.arrays(tree)
+        return Held(arrays, table(arrays))
 
     def tree(self, arrays: list[np.ndarray]) -> Any:
         return jax.tree.unflatten(self.structure, arrays)
 
 
+class Held(NamedTuple):
+    """Arrays of a pytree, and the table of their addresses."""
+
+    arrays: list[np.ndarray]
+    table: Any
+
+
 def table(arrays: list[np.ndarray]) -> Any:
     """Table of addresses of arrays, which the caller keeps alive."""
-    return (_POINTER * max(len(arrays), 1))(*map(address, arrays))
+    return (_POINTER * max(len(arrays), 1))(*map(_address, arrays))
 
 
-def address(array: np.ndarray) -> int:
-    """Address of the entries of an array, 0 if it has none; faster than ``array.ctypes.data`` for writeable ones."""
+def _address(array: np.ndarray) -> int:
+    """Address of a contiguous array, 0 if it is empty; ``array.ctypes``, for constant arrays, is slower."""
     if not array.size:
         return 0
     try:
         return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
-    except TypeError:  # read-only
+    except TypeError:
         return array.ctypes.data
 
 
@@ -232,15 +233,19 @@ class Loop:
             pass
         return reached
 
+    def held(self, params: Any) -> Held:
+        """Parameters in the form that is prepared for many calls; ``run`` and ``pieces`` take it in their place."""
+        return self._params.held(params)
+
     def pieces(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """Iterator version of ``run``: yields its result after each call, between saved nodes too."""
         if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
             raise ValueError(f"{n_nodes} rows of width {self.width} do not fit into a buffer of shape {buffer.shape}")
-        constants, home = self._params.parameters(params), self._state.arrays(state, copy=True)
+        constants, home = self._params.held(params), self._state.arrays(state, copy=True)
         status, good = np.zeros((), np.int32), np.zeros((), np.int64)
-        states = table(home)
+        states, at_status, at_good = table(home), _address(status), _address(good)
         done, total, pace = 0, n_nodes * stride, CallSize(self._known)
         while done < total and status == 0:
             left = stride - done % stride
@@ -250,9 +255,9 @@ class Loop:
             steps = self._program.call(
                 constants.table,
                 states,
-                address(status),
-                address(good),
-                address(buffer[done // stride :]),
+                at_status,
+                at_good,
+                _address(buffer[done // stride :]),
                 n,
                 stride,
                 left,
@@ -287,6 +292,10 @@ class Map:
         em = mapping(closed, len(self._params.types), fma=machine.fma())
         self._program = Program(em, MAP, 3, 1)
 
+    def held(self, params: Any) -> Held:
+        """Parameters in the form that is prepared for many calls; ``run`` takes it in their place."""
+        return self._params.held(params)
+
     def run(self, params: Any, nodes: Any) -> Any:
         """Evaluate the function for all nodes.
 
@@ -303,14 +312,14 @@ class Map:
             Results, with the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
-        constants = self._params.parameters(params)
+        constants = self._params.held(params)
         arrays = self._node.arrays(nodes, leads=[(total,)] * len(self._node.types))
         results = [np.empty((total, *t.shape), t.dtype) for t in self._results.types]
         done, pace = 0, CallSize()
         while done < total:
             n = min(pace.amount, total - done)
             pace.begin()
-            here, there = (table([x[done:] for x in xs]) for xs in (arrays, results))
+            here, there = (table([x[done:] for x in xs] if done else xs) for xs in (arrays, results))
             self._program.call(constants.table, here, there, n, keep_alive=(constants, arrays, results))
             pace.end(n)
             done += n
@@ -318,7 +327,7 @@ class Map:
 
     def one(self, params: Any, node: Any) -> Any:
         """Evaluate the function for one node, without further axes; numbers are NumPy scalars."""
-        constants, arrays = self._params.parameters(params), self._node.arrays(node)
+        constants, arrays = self._params.held(params), self._node.arrays(node)
         results = [np.empty(shape, dtype) for shape, dtype in self._results.kinds]
         here, there = table(arrays), table(results)
         self._program.call(constants.table, here, there, 1, keep_alive=(constants, arrays, results))

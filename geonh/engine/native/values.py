@@ -73,13 +73,7 @@ _KINDS = {dtype: kind for kind, dtype in DTYPES.items()}
 
 
 def kind_of(aval: Any) -> str:
-    """Kind of the entries of an abstract array.
-
-    Raises
-    ------
-    NotLowered
-        For single precision, complex numbers, random keys.
-    """
+    """Kind of the entries of an abstract array; NotLowered for single precision, complex numbers, random keys."""
     dtype = getattr(aval, "dtype", None)
     kind = _KINDS.get(dtype)  # type: ignore[arg-type]
     if kind is not None:

@@ -1,24 +1,17 @@
 // A page in which runs are computed: settings, a view, curves. `window.geonhPlay` is its state, for tests and pages
 // that embed it.
 (async () => {
-  const $ = (id) => document.getElementById(id);
-  const header = JSON.parse($("header").textContent);
-  const COLOURS = ["#0072B2", "#D55E00"], SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8], ROWS = 4000, SEGMENTS = 6000;
+  const $ = geonhElement, header = JSON.parse($("header").textContent);
+  const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8], ROWS = 4000, SEGMENTS = 6000;
   const BUDGET = 9; // milliseconds of a frame for steps
-
-  function fail(text) {
-    $("warning").textContent = text;
-    $("warning").hidden = !text;
-  }
-  let buffer, models;
+  let array, T, models;
   try {
-    buffer = await geonhUnpacked("data");
-    (0, eval)(new TextDecoder().decode(await geonhUnpacked("three")) + ";globalThis.THREE = THREE;");
+    ({ array, T } = await geonhOpened());
     models = await Promise.all(header.models.map(({ data, code }) => geonhModel("model", data, code)));
   } catch (error) {
-    return fail("This browser cannot run the page: " + error.message);
+    return geonhWarn("This browser cannot run the page: " + error.message);
   }
-  const array = (a) => geonhArray(buffer, a), T = globalThis.THREE, first = header.models[0].data;
+  const first = header.models[0].data;
   const { low, high } = header, size = Math.hypot(...low.map((v, i) => high[i] - v)) || 1;
 
   const state = {
@@ -27,18 +20,17 @@
   };
 
   // --- scene -----------------------------------------------------------------------------------------------------
-  const canvas = $("scene");
-  let made;
+  const canvas = $("scene"), bodySize = Math.max(1e-3 * size, geonhBodySize(header.bodies, array));
+  const solid = Math.max(0, header.bodies.findIndex((body) => !body.ground && body.parts.some((part) => part.faces.n)));
+  const anchor = () => new T.Vector3().setFromMatrixPosition(runs[0].bodies[solid].matrix);
+  const cells = () => runs.length, near = Math.min(size, 9 * bodySize);
+  let view, runs = [];
   try {
-    made = geonhScene(T, canvas, size);
+    view = new GeonhView(T, canvas, array, { low, high, size, near, cells, anchor, state });
   } catch (error) {
-    return fail("This browser shows no WebGL, which the view in three dimensions needs.");
+    return geonhWarn("This browser shows no WebGL, which the view in three dimensions needs.");
   }
-  const { renderer, scene, camera, controls } = made;
-  const { inks, grounds, mesh, arrowOf, point } = geonhMeshes(T, array);
-  let dirty = true;
-  controls.addEventListener("change", () => { dirty = true; });
-  const bodySize = Math.max(1e-3 * size, geonhBodySize(header.bodies, array));
+  const { scene, camera, controls, mesh, arrowOf, point } = view;
   const arrow = arrowOf("#CC3311");
   arrow.visible = false;
   scene.add(arrow);
@@ -58,7 +50,7 @@
     constructor(index, settings) {
       this.index = index;
       this.settings = settings;
-      this.colour = COLOURS[index];
+      this.colour = geonhColour(index);
       this.group = new T.Group();
       scene.add(this.group);
       this.bodies = header.bodies.map((body) => {
@@ -129,7 +121,7 @@
         path.points.push(path.trace.clone().applyMatrix4(this.bodies[path.body].matrix));
         if (path.points.length > SEGMENTS) path.points = path.points.filter((_, i) => i % 2 === 0);
       }
-      dirty = true;
+      view.dirty = true;
     }
 
     pose() {
@@ -168,66 +160,20 @@
         data.needsUpdate = true;
         shape.instanceCount = Math.max(n, 0);
         line.visible = state.traces && n > 0;
-        material.resolution.set(...cell());
+        material.resolution.set(...view.cell());
       }
     }
   }
-  let runs = [];
 
-  // --- camera ----------------------------------------------------------------------------------------------------
-  const solid = Math.max(0, header.bodies.findIndex((body) => !body.ground && body.parts.some((part) => part.faces.n)));
-  const anchor = () => new T.Vector3().setFromMatrixPosition(runs[0].bodies[solid].matrix);
-  const followed = new T.Vector3();
-  function aim() {
-    const target = state.camera === "follow" ? anchor() : new T.Vector3(...low.map((v, i) => (v + high[i]) / 2));
-    const [w, h] = cell(), slope = Math.tan(camera.fov * Math.PI / 360);
-    const from = new T.Vector3(...(state.camera === "top" ? [0, -1e-3, 1] : [-0.42, -0.78, 0.5])).normalize();
-    const shown = state.camera === "follow" ? Math.min(size, 9 * bodySize) : 1.1 * size;
-    const distance = shown / 2 / slope / Math.min(1, w / h);
-    controls.target.copy(target);
-    camera.near = Math.min(size / 500, distance / 50);
-    camera.position.copy(from).multiplyScalar(distance).add(target);
-    followed.copy(target);
-    controls.update();
-    dirty = true;
-  }
-  function cell() {
-    const w = canvas.clientWidth || 1, h = canvas.clientHeight || 1;
-    return w >= h ? [w / runs.length, h] : [w, h / runs.length];
-  }
   function render() {
-    if (state.camera === "follow") {
-      const now = anchor();
-      camera.position.add(now).sub(followed);
-      controls.target.add(now).sub(followed);
-      followed.copy(now);
-      controls.update();
-    }
-    const w = canvas.clientWidth, h = canvas.clientHeight, [cw, ch] = cell();
-    if (!w || !h) return;
-    camera.aspect = cw / ch;
-    camera.updateProjectionMatrix();
-    runs.forEach((run, k) => {
-      for (const other of runs) other.group.visible = other === run;
-      run.drawPaths();
-      const across = cw < w - 1, y = across || runs.length === 1 ? 0 : h - (k + 1) * ch;
-      renderer.setViewport(across ? k * cw : 0, y, cw, ch);
-      renderer.setScissor(across ? k * cw : 0, y, cw, ch);
-      renderer.render(scene, camera);
+    const drawn = view.render((k) => {
+      for (const run of runs) run.group.visible = run === runs[k];
+      runs[k].drawPaths();
     });
-    $("clock").textContent = `${runs[0].time.toFixed(2)} ${header.second}`;
+    if (drawn) $("clock").textContent = `${runs[0].time.toFixed(2)} ${header.second}`;
   }
-  function labels() {
-    const across = cell()[0] < canvas.clientWidth - 1;
-    $("labels").replaceChildren(...(runs.length > 1 ? runs : []).map((run, k) => {
-      const span = document.createElement("span");
-      span.textContent = `run ${"AB"[k]}: ${header.models[run.settings.method].method}`;
-      span.style.color = run.colour;
-      span.style.left = across ? `${(100 * (k + 0.5)) / runs.length}%` : "50%";
-      if (!across) span.style.bottom = `${(100 * (runs.length - 1 - k)) / runs.length + 1}%`;
-      return span;
-    }));
-  }
+  const labels = () => view.label((runs.length > 1 ? runs : []).map(({ colour, settings }, k) => (
+    { text: `run ${"AB"[k]}: ${header.models[settings.method].method}`, colour })));
 
   // --- settings --------------------------------------------------------------------------------------------------
   const rounded = (value) => Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(6));
@@ -318,11 +264,34 @@
   }
 
   // --- curves, tables, links -------------------------------------------------------------------------------------
-  const curves = geonhCurves($("plots"), header.panels, header.second);
-  let drawn = 0;
+  const figures = header.panels.map((panel) => ({ panel, ...geonhFigure($("plots"), panel.title, panel.unit) }));
+  /** Values of a curve along the rows of a history; logarithms of errors. */
+  function valuesOf(panel, { places, absolute }, rows) {
+    if (!panel.log) return rows.map((row) => row[places[0]]);
+    let scale = 1;
+    if (!absolute && places.some((p) => Math.abs(rows[0][p]) > 1e-12))
+      for (const row of rows) for (const p of places) scale = Math.max(scale === 1 ? 0 : scale, Math.abs(row[p]));
+    return rows.map((row) => {
+      let error = 0;
+      for (const p of places) error = Math.max(error, Math.abs(absolute ? row[p] : row[p] - rows[0][p]));
+      return Math.log10(Math.max(error / scale, 1e-17));
+    });
+  }
+  let drawn = 0, named = 0; // when curves were drawn, and for how many runs their keys are
+  /** Draw the curves: of one run, each in a colour of its own; of two, each run in its colour. */
   function drawCurves() {
     drawn = performance.now();
-    curves.draw(runs);
+    const several = runs.length > 1, times = runs.map((run) => run.rows.map((row) => row[0]));
+    const begin = Math.min(...times.map((t) => t[0])), end = Math.max(begin + 0.1, ...times.map((t) => t[t.length - 1]));
+    for (const { panel, canvas, keys } of figures) {
+      const stroke = (i, run) => (several ? run?.colour ?? "currentColor" : geonhColour(i));
+      if (named !== runs.length) keys.replaceChildren(...panel.curves.map(({ name }, i) => geonhKey(name, stroke(i), geonhDash(i))));
+      const curves = runs.flatMap((run, k) => panel.curves.map((curve, i) => (
+        { t: times[k], y: valuesOf(panel, curve, run.rows), colour: stroke(i, run), dash: geonhDash(i) })));
+      const w = canvas.clientWidth, h = canvas.clientHeight;
+      if (w && h) geonhDraw(canvas, w, h, { curves, log: panel.log, begin, end, second: header.second });
+    }
+    named = runs.length;
   }
   function csv() {
     const names = first.observed.map(({ name, unit }) => JSON.stringify(unit ? `${name} (${unit})` : name));
@@ -339,15 +308,16 @@
     try { given = JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return [defaults()]; }
     if (!Array.isArray(given?.runs) || !given.runs.length) return [defaults()];
     if (SPEEDS.includes(given.speed)) state.speed = given.speed;
-    if (CAMERAS.includes(given.camera)) state.camera = given.camera;
+    if (geonhCameras().includes(given.camera)) state.camera = given.camera;
     return given.runs.slice(0, 2).map((said) => {
       const settings = defaults();
-      if (header.models[said.method]) settings.method = said.method;
-      if (said.dt > 0 && isFinite(said.dt)) settings.dt = said.dt;
+      if (Number.isInteger(said?.method) && header.models[said.method]) settings.method = said.method;
+      if (Number.isFinite(said?.dt) && said.dt > 0) settings.dt = said.dt;
       for (const name of Object.keys(settings.parameters))
-        if (Number.isFinite(said.parameters?.[name])) settings.parameters[name] = said.parameters[name];
+        if (Number.isFinite(said?.parameters?.[name])) settings.parameters[name] = said.parameters[name];
       for (const name of ["point", "velocity", "inputs"])
-        if (said[name]?.length === settings[name].length && said[name].every(Number.isFinite)) settings[name] = said[name];
+        if (Array.isArray(said?.[name]) && said[name].length === settings[name].length && said[name].every(Number.isFinite))
+          settings[name] = said[name];
       return settings;
     });
   }
@@ -357,7 +327,7 @@
   function told() {
     const texts = runs.filter((run) => run.run.status !== 0).map((run) => (runs.length > 1 ? `run ${"AB"[run.index]}: ` : "")
       + `stopped at t = ${run.time.toPrecision(5)} ${header.second}: ${run.run.message || "it could not start"}`);
-    fail(texts.join("; "));
+    geonhWarn(texts.join("; "));
     if (texts.length === runs.length) setPlaying(false);
   }
   function advance(t, milliseconds = Infinity) {
@@ -367,16 +337,15 @@
   function setPlaying(on) {
     state.playing = on && runs.some((run) => run.run.status === 0);
     target = Math.min(...runs.map((run) => run.time));
-    $("play").textContent = state.playing ? "❚❚" : "▶";
-    $("play").setAttribute("aria-label", state.playing ? "Stop" : "Start");
-    dirty = true;
+    geonhPlaying(state.playing, ["Stop", "Start"]);
+    view.dirty = true;
   }
   function reset() {
     for (const run of runs) run.reset();
     target = 0;
     told();
     drawCurves();
-    aim();
+    view.aim();
   }
   function setSecond(on) {
     if (on && runs.length < 2) {
@@ -394,22 +363,15 @@
     drawCurves();
     remember();
   }
-  const CAMERAS = ["follow", "free", "top"];
   function set(name, value) {
     state[name] = value;
     apply();
-    if (name === "camera") aim();
+    if (name === "camera") view.aim();
   }
   function apply() {
-    document.documentElement.dataset.theme = state.dark ? "dark" : "light";
+    view.apply();
     $("traces").setAttribute("aria-pressed", state.traces);
     $("second").setAttribute("aria-pressed", runs.length > 1);
-    $("speed").value = state.speed;
-    $("camera").value = state.camera;
-    const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    scene.background = new T.Color(css("--back"));
-    for (const [material, isGround] of inks) material.color.set(isGround ? css("--soft") : state.dark ? "#0b0d10" : "#1a1d21");
-    for (const material of grounds) material.color.set(css("--panel"));
     labels();
     facts();
     resize();
@@ -418,9 +380,8 @@
     $("facts").textContent = `${header.system}, ${header.models[runs[0].settings.method].method}: computed in this page`;
   }
   function resize() {
-    renderer.setSize(canvas.clientWidth || 1, canvas.clientHeight || 1, false);
+    view.resize();
     drawCurves();
-    dirty = true;
   }
   /** Push to the right of the view, at the body's origin, by its size in a second. */
   function nudge() {
@@ -434,7 +395,7 @@
   let held = null;
   /** Point of the view under the mouse, in the coordinates of its cell, and the run shown there. */
   function under(event) {
-    const box = canvas.getBoundingClientRect(), [cw, ch] = cell(), x = event.clientX - box.left, y = event.clientY - box.top;
+    const box = canvas.getBoundingClientRect(), [cw, ch] = view.cell(), x = event.clientX - box.left, y = event.clientY - box.top;
     const k = Math.min(runs.length - 1, Math.floor(cw < box.width - 1 ? x / cw : y / ch));
     const inside = cw < box.width - 1 ? [x - k * cw, y] : [x, y - k * ch];
     return { run: runs[k], x: (2 * inside[0]) / cw - 1, y: 1 - (2 * inside[1]) / ch };
@@ -473,7 +434,7 @@
     held.to = inSpace(under(event), held.depth);
     const v = held.to.clone().sub(held.from);
     point(arrow, held.from, v.toArray(), v.length(), 3 * bodySize);
-    dirty = true;
+    view.dirty = true;
   });
   canvas.addEventListener("pointerup", () => {
     if (!held) return;
@@ -485,54 +446,27 @@
     drawCurves();
   });
 
-  const speed = (by) => set("speed", SPEEDS[Math.min(SPEEDS.length - 1, Math.max(0, SPEEDS.indexOf(state.speed) + by))]);
   const keys = {
     " ": () => setPlaying(!state.playing),
     ".": () => { setPlaying(false); advance(Math.min(...runs.map((run) => run.time + run.settings.dt))); drawCurves(); },
     r: reset,
-    "[": () => speed(-1),
-    "]": () => speed(1),
-    c: () => set("camera", CAMERAS[(CAMERAS.indexOf(state.camera) + 1) % CAMERAS.length]),
-    t: () => set("traces", !state.traces),
     s: () => setSecond(runs.length < 2),
     p: nudge,
-    d: () => set("dark", !state.dark),
-    "?": () => {
-      $("keys").hidden = !$("keys").hidden;
-      $("help").setAttribute("aria-expanded", !$("keys").hidden);
-      resize();
-    },
   };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return;
-    if (event.key === " " && ["BUTTON", "SUMMARY"].includes(event.target.tagName)) return; // the element's own
-    const key = keys[event.key] || keys[event.key.toLowerCase()];
-    if (!key) return;
-    event.preventDefault();
-    key();
-  });
-  $("speed").append(...SPEEDS.map((s) => new Option(`× ${s}`, s)));
-  $("speed").addEventListener("change", (e) => set("speed", Number(e.target.value)));
-  $("camera").addEventListener("change", (e) => set("camera", e.target.value));
-  $("play").addEventListener("click", keys[" "]);
-  $("reset").addEventListener("click", reset);
-  $("second").addEventListener("click", keys.s);
-  $("push").addEventListener("click", nudge);
-  $("traces").addEventListener("click", keys.t);
-  $("theme").addEventListener("click", keys.d);
-  $("help").addEventListener("click", keys["?"]);
-  $("csv").addEventListener("click", () => {
+  function saveTable() {
     const anchor = document.createElement("a");
     anchor.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
     anchor.download = `${header.system}.csv`;
     anchor.click();
     URL.revokeObjectURL(anchor.href);
-  });
-  $("link").addEventListener("click", async () => {
+  }
+  async function copyLink() {
     remember();
     try { await navigator.clipboard.writeText(location.href); $("link").textContent = "copied"; } catch { $("link").textContent = "in the address"; }
     setTimeout(() => { $("link").textContent = "link"; }, 1500);
-  });
+  }
+  const buttons = { second: keys.s, push: nudge, csv: saveTable, link: copyLink };
+  geonhControls({ state, set, speeds: SPEEDS, keys, buttons, resize, silent: ["SELECT", "INPUT"] });
   new ResizeObserver(() => { labels(); resize(); }).observe(canvas);
 
   // --- begin -----------------------------------------------------------------------------------------------------
@@ -540,22 +474,16 @@
   for (const given of linked()) runs.push(new Side(runs.length, given));
   settings();
   apply();
-  aim();
+  view.aim();
   told();
-  let last = performance.now(), frames = 0;
-  function tick(now) {
-    const passed = Math.min(0.1, (now - last) / 1000);
-    last = now;
+  let frames = 0;
+  view.loop((passed, now) => {
     frames += 1;
-    if (state.playing) {
-      target = Math.min(target + passed * state.speed, Math.min(...runs.map((run) => run.time)) + 0.25 * state.speed);
-      advance(target, BUDGET);
-      if (now - drawn > 80) drawCurves();
-    }
-    if (dirty) { dirty = false; render(); }
-    requestAnimationFrame(tick);
-  }
-  requestAnimationFrame(tick);
+    if (!state.playing) return;
+    target = Math.min(target + passed * state.speed, Math.min(...runs.map((run) => run.time)) + 0.25 * state.speed);
+    advance(target, BUDGET);
+    if (now - drawn > 80) drawCurves();
+  }, render);
   window.geonhPlay = {
     state, header, get runs() { return runs; }, get frames() { return frames; }, advance, reset, set, setPlaying, setSecond, csv, link, ready: true,
     change(side, given) { Object.assign(runs[side].settings, given); restart(runs[side]); settings(); },

@@ -1,0 +1,182 @@
+"""Members of an ensemble with modes, on threads, by the programs of ``solve``, which are compiled once for all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.arguments.memory import refuse_too_much
+from geonh.arguments.precision import float64, refuse_traced
+from geonh.arguments.validators import as_count
+from geonh.ensembles.batch import Batch, Member, Shared, as_members
+from geonh.ensembles.draws import is_drawn
+from geonh.ensembles.modal import ModalEnsemble
+from geonh.ensembles.progress import member_starts
+from geonh.integrators.base import Integrator, Problem
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.registry import stepping_method
+from geonh.integrators.validity import Result
+from geonh.mechanics.system import with_parameters
+from geonh.results.events import Event
+from geonh.results.modes import Modes
+from geonh.results.trajectory import Trajectory
+from geonh.runs.continuation import new_trajectory
+from geonh.runs.loop import check_progress, reporting
+from geonh.runs.modal_run import ModalRun
+from geonh.runs.mode_loop import ModeLoop
+from geonh.runs.start import as_span, as_start
+from geonh.runs.switching import advanced, events_of, refuse_for_modes
+
+
+@dataclass
+class ModalMembers:
+    """Runs of the members of an ensemble with modes.
+
+    Attributes
+    ----------
+    modes, which : Modes, int
+        The system, and the mode in which members begin.
+    shared : Shared
+        What members have in common, with the system of that mode.
+    batch : Batch
+    events : tuple of Event
+    n_steps, save_every : int
+    reason : str
+        Reason for the method.
+    """
+
+    modes: Modes
+    which: int
+    shared: Shared
+    batch: Batch
+    events: tuple[Event, ...]
+    n_steps: int
+    save_every: int
+    reason: str
+    _of_thread: threading.local = field(default_factory=threading.local)
+
+    def solved(self, threads: int, report: Callable[[int, int], None]) -> ModalEnsemble:
+        """Run all members; after Ctrl-C those that were finished."""
+        size = self.batch.size
+        runs: list[Trajectory | None] = [None] * size
+        per = self.n_steps // self.save_every + 1
+        width = (
+            sum(np.size(a) // size for a in jax.tree.leaves(self.batch.members.g)) + 2 * self.batch.members.xi[0].size
+        )
+        refuse_too_much(f"{size} members with {per} nodes", {"nodes": 2 * size * per * (1 + width)}, "raise save_every")
+        starts = member_starts(self.shared, self.batch.members)
+        with ThreadPoolExecutor(threads) as pool:
+            waiting = {
+                pool.submit(self._one, i, jax.tree.map(lambda a, i=i: a[i], starts.states)): i
+                for i in range(size)
+                if i not in starts.faults
+            }
+            try:
+                for done, future in enumerate(as_completed(waiting)):
+                    runs[waiting[future]] = future.result()
+                    report(done + 1 + len(starts.faults), size)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=True, cancel_futures=True)
+            except BaseException as error:
+                pool.shutdown(wait=True, cancel_futures=True)
+                error.add_note(f"geonh: of member {waiting[future]}")
+                raise
+        k = np.arange(per) * self.save_every
+        return ModalEnsemble(
+            self.modes, self.shared.method, self.reason, self.batch, k, tuple(runs), dict(starts.faults)
+        )
+
+    def _one(self, i: int, state: State) -> Trajectory:
+        """Run of a member from its state at node 0."""
+        member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
+        varied = {name: value for name, value in member.parameters.items() if name in self.batch.varied}
+        modes = self.modes.with_values(varied)
+        method, controls = self.shared.method, self.shared.controls
+        clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)
+        run = ModalRun(modes, method, clock, self.events, self.save_every, self.which, state, Result(int(state.status)))
+        if not varied:  # the programs of a thread serve one member after another
+            run.loops = self._loops()
+        run.save(state, float(clock.t0))
+        with float64():
+            begun = new_trajectory(
+                Problem(modes.systems[self.which], method, clock), state, self.save_every, self.reason
+            )
+        return advanced(run, begun, self.n_steps)
+
+    def _loops(self) -> dict[int, ModeLoop]:
+        if not hasattr(self._of_thread, "loops"):
+            self._of_thread.loops = {}
+        return self._of_thread.loops
+
+
+def solve_modal_ensemble(
+    modes: Modes,
+    method: Integrator | str | None,
+    mode: Any,
+    values: Mapping[str, Any],
+    *,
+    n_steps: Any,
+    t_end: Any,
+    controls: Any,
+    events: Any,
+    save_every: Any,
+    parameters: Any,
+    combine: str,
+    members: Any,
+    seed: int,
+    project: bool,
+    threads: int | None,
+    progress: Any,
+) -> ModalEnsemble:
+    """``solve_ensemble`` of a system with modes; ``values`` has xi0, g0, dt and t0."""
+    method, reason = stepping_method(method, None, controls)
+    workers = (os.cpu_count() or 1) if threads is None else as_count(threads, "threads")
+    check_progress(progress, "members_done, members")
+    which = modes.index(mode)
+    refuse_for_modes(modes, method, controls)
+    refuse_traced("NumPy arrays are computed; under jit use integrate", **values, parameters=parameters)
+    dt, t0 = values["dt"], values["t0"]
+    if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
+        raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
+    dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
+    stride = n_steps if save_every is None else as_count(save_every, "save_every")
+    if n_steps % stride:
+        raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
+    known = {name: value for system in modes.systems for name, value in system.parameters.items()}
+    first = modes.systems[which]
+    given = as_members(
+        with_parameters(first, known),
+        {**values, "dt": dt},
+        parameters,
+        None,
+        combine=combine,
+        members=members,
+        seed=seed,
+        project=project,
+    )
+    one = given.member(0)
+    clock = as_start(first, method, one.xi, one.g, one.dt, one.t0, n_steps, controls).clock
+    system = replace(given, project=False).system
+    runs = ModalMembers(
+        modes,
+        which,
+        Shared(system, method, clock.controls),
+        given.batch(0, given.size),
+        events_of(events, first, clock),
+        n_steps,
+        stride,
+        reason,
+    )
+    with reporting(progress, given.size, "members") as report:
+        ensemble = runs.solved(workers, report)
+    if len(ensemble.faults) == len(ensemble):
+        raise ValueError(f"no member has a valid start; {ensemble.message(0)}")
+    return ensemble

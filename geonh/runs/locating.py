@@ -1,0 +1,280 @@
+"""Location of events in the steps of a run, by partial steps of the method.
+
+The interpolation between two nodes indicates whether a step may contain an event (``possible_events``). Samples and
+roots in s are evaluated in machine code, by one program (``located``), for many steps at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.groups.base import ArrayLike, Point
+from geonh.integrators.base import Problem
+from geonh.integrators.clock import Clock
+from geonh.integrators.validity import forces_held
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+from geonh.results.dense import controls_of_part, partial_step
+from geonh.results.events import Event
+from geonh.results.interpolation import curve
+from geonh.results.nodes import Node
+from geonh.results.zeros import BERNSTEIN, LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
+
+SAME_INSTANT = 1e-12
+"""Part of a step within which zeros of events are at one instant."""
+
+
+class EventWarning(UserWarning):
+    """An event function is nan somewhere along the motion, or jumps over zero."""
+
+
+class Zeros(NamedTuple):
+    """Sign changes of events in steps, unordered.
+
+    Attributes
+    ----------
+    row : ndarray of int, shape=[K]
+        Index of the step.
+    which : ndarray of int, shape=[K]
+        Index of the event.
+    jumped : ndarray of bool, shape=[K]
+        True if the event function jumps over zero there.
+    t : ndarray, shape=[K]
+    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """
+
+    row: np.ndarray
+    which: np.ndarray
+    jumped: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
+
+
+def located_zeros(
+    locate: Callable[[Any], Any],
+    before: Any,
+    after: Any,
+    which: np.ndarray,
+    ends: np.ndarray,
+    directions: np.ndarray,
+) -> Zeros:
+    """Locate all sign changes of events, in the wanted directions, in steps flagged by the interpolation.
+
+    Parameters
+    ----------
+    locate : callable
+        ``located`` for a batch: ``Search`` → ``Located``.
+    before, after : pytrees of arrays, with a first axis of N steps
+        Nodes at both ends of the steps, as in ``Search``.
+    which, directions : ndarray, shape=[N]
+        One event of each step.
+    ends : ndarray, shape=[N, 2]
+        Values of the event at the nodes. A zero takes the sign just after it, obtained by a partial step.
+    """
+    n, nodes = len(which), jax.tree.map(lambda a, b: np.concatenate([a, b]), before, after)
+
+    def at(row: np.ndarray, a: np.ndarray, b: np.ndarray, at_a: np.ndarray) -> Located:
+        return locate(Search(jax.tree.map(lambda x: x[row], nodes), which[row % n], a, b, at_a))
+
+    def sample(row: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return at(row, s, s, np.ones(len(s))).value
+
+    row, side = np.nonzero(ends == 0)
+    if len(row):
+        ends = ends.copy()
+        ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
+    intervals = brackets(sample, ends)
+    intervals = intervals.taken(crossed(intervals.at_a, intervals.at_b, directions[intervals.row]))
+    zero = at(intervals.row, intervals.a, intervals.b, intervals.at_a)
+    change = np.abs(intervals.at_b - intervals.at_a)
+    return zeros_of(intervals.row, which[intervals.row], zero, intervals.at_a, change)
+
+
+def zeros_of(row: np.ndarray, which: np.ndarray, zero: Located, at_a: np.ndarray, change: np.ndarray) -> Zeros:
+    """Zeros of events of some steps, from values before them and the change around them, shape=[K]."""
+    # partial steps of a method that restarts may end before a zero that its nodes have passed
+    short = (zero.s == 1.0) & (zero.value * np.sign(at_a) > 0)
+    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * change) | ~np.isfinite(change)
+    return Zeros(row, which, jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
+
+
+class Notices:
+    """Warnings of events, once for each event and cause."""
+
+    def __init__(self, events: tuple[Event, ...], whose: str = "") -> None:
+        self._events, self._whose = events, whose
+        self._given = set[tuple[int, str]]()
+
+    def unknown(self, event: int, where: str) -> None:
+        """Warn of an event function that is nan at ``where``."""
+        self._warn(event, "is not a number", where, "there its changes of sign are not detected")
+
+    def occurrences(self, zeros: Zeros, dt: Any, owners: np.ndarray) -> Iterator[int]:
+        """Indices of the zeros that count, by owner, shape=[zeros], in the order of time, terminal events after others
+        at one instant: no jumps, of which it warns, and none after a terminal event. dt is a number, or of each zero.
+        """
+        later = SAME_INSTANT * np.array([event.stop for event in self._events], float)[zeros.which]
+        stopped = set()
+        for i in np.lexsort((np.sign(dt) * zeros.t + np.abs(dt) * later, owners)).tolist():
+            event = int(zeros.which[i])
+            if owners[i] in stopped:
+                continue
+            if zeros.jumped[i]:
+                where = f"at t = {zeros.t[i]:.6g}{self._whose}"
+                self._warn(event, "jumps over zero", where, "poles and jumps are not reported as events")
+                continue
+            yield i
+            if self._events[event].stop:
+                stopped.add(owners[i])
+
+    def _warn(self, event: int, does: str, where: str, so: str) -> None:
+        if (event, does) not in self._given:
+            self._given.add((event, does))
+            name = self._events[event].name
+            warnings.warn(f"event {name!r} {does} {where}: {so}", EventWarning, stacklevel=4)
+
+
+def within_step(problem: Problem, node: Node) -> Problem:
+    """Problem in the step from a node, whose forces that depend on multipliers know where it begins."""
+    if problem.system.multiplier_forces is None:
+        return problem
+    clock, k = node.local(problem.clock)
+    return problem._replace(system=forces_held(problem.system, node, clock.time(k)))
+
+
+def possible_events(
+    problem: Problem, step: Node, before: tuple, after: tuple, at_before: Array, at_after: Array
+) -> Array:
+    """Events that may lie in the step from a node, by the interpolation from (g, ξ) before to (g, ξ) after,
+    shape=[events].
+    """
+    system, events, (clock, k) = problem.system, problem.events, step.local(problem.clock)
+    place = curve(system.group, before, after, jnp.asarray(clock.dt))
+
+    def at(s: Array) -> Array:
+        part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
+        return _values(system, events, part.time(1), *place(s), part.control(1))
+
+    inner = lax.map(at, jnp.asarray(PLACES[1:-1]))
+    directions = jnp.array([event.direction for event in events])
+    return suspected(jnp.concatenate([at_before[None], inner, at_after[None]]), directions)
+
+
+def at_node(problem: Problem, node: Node) -> tuple[Array, Array]:
+    """ξ̃ at a node, and the values of the events there, shape=[number of events]."""
+    system, events, g, p_plus, p_minus = problem.system, problem.events, node.g, node.p_plus, node.p_minus
+    clock, k = node.local(problem.clock)
+    t, u = clock.time(k), clock.control(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
+    return xi, _values(system, events, t, g, xi, u)
+
+
+def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: Array, u: Any) -> Array:
+    return jnp.stack([event.value(system, t, g, xi, u) for event in events])
+
+
+class Search(NamedTuple):
+    """Search for an event in the interval (a, b] of a step; evaluated at a if a = b.
+
+    Attributes
+    ----------
+    node : Node
+        Node at which the step begins.
+    event : int
+        Index of the event.
+    a, b : float
+        Ends of the interval, as fractions of the step.
+    at_a : float
+        Value of the event at a.
+    """
+
+    node: Any
+    event: ArrayLike
+    a: ArrayLike
+    b: ArrayLike
+    at_a: ArrayLike
+
+
+class Located(NamedTuple):
+    """Point of a step: value of an event there, fraction of the step, time, group element, velocity and multipliers."""
+
+    value: ArrayLike
+    s: ArrayLike
+    t: ArrayLike
+    g_vector: ArrayLike
+    xi: ArrayLike
+    multipliers: ArrayLike
+
+
+def located(problem: Problem, search: Search) -> Located:
+    """Locate an event in an interval of a step, by partial steps of the method; at b if there is none."""
+    system, events = problem.system, problem.events
+    g, p_plus, p_minus = search.node.g, search.node.p_plus, search.node.p_minus
+    clock, k = search.node.local(problem.clock)
+    held, problem = within_step(problem, search.node).system, problem._replace(clock=clock)
+    t = clock.time(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
+
+    def at(s: Array) -> tuple[Array, Located]:
+        state, part = partial_step(problem, k, g, xi, s)
+        time, u = part.time(1), part.control(1)
+        velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
+        value = _values(held, events, time, state.g, velocity, u)[search.event]
+        value = jnp.where(state.status == 0, value, jnp.nan)
+        lam = multipliers(held, time, state.g, velocity, u)
+        return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
+
+    return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))
+
+
+class Isolated(NamedTuple):
+    """Search of a whole step with at most one sign change of an event.
+
+    Attributes
+    ----------
+    is_one : bool
+        False if there may be more sign changes, or samples are zero or not finite: then the rest is of no use.
+    there : bool
+        True if there is one, in the direction of the event.
+    zero : Located
+    change : float
+        Difference of the samples around it.
+    """
+
+    is_one: ArrayLike
+    there: ArrayLike
+    zero: Any
+    change: ArrayLike
+
+
+def isolated(problem: Problem, search: Search) -> Isolated:
+    """Locate the sign change of an event in a step with values ``at_a`` and ``b`` of the event at its ends, as
+    ``located_zeros`` does, if the first samples isolate it.
+    """
+    begin, end = jnp.asarray(search.at_a), jnp.asarray(search.b)
+    directions = jnp.array([event.direction for event in problem.events])
+
+    def sample(s: Array) -> Array:
+        return located(problem, search._replace(a=s, b=s, at_a=jnp.ones(()))).value
+
+    near, *inner = lax.map(sample, jnp.asarray([NEAREST, *PLACES[1:-1]]))
+    begin = jnp.where(begin == 0, LEAST * jnp.sign(jnp.nan_to_num(near)), begin)
+    values = jnp.stack([begin, *inner, end])
+    signs, coefficients = values > 0, jnp.asarray(BERNSTEIN) @ values > 0
+    is_one = jnp.all(jnp.isfinite(values) & (values != 0))
+    is_one &= jnp.sum(coefficients[1:] != coefficients[:-1]) <= 1
+    places = jnp.asarray(PLACES)
+    i = jnp.argmax(signs[1:] != signs[:-1])
+    at_a, at_b = values[i], values[i + 1]
+    there = is_one & (at_a * jnp.sign(at_b) < 0) & crossed(at_a, at_b, directions[search.event])
+    zero = located(problem, search._replace(a=places[i], b=places[i + 1], at_a=at_a))
+    return Isolated(is_one, there, zero, jnp.abs(at_b - at_a))

@@ -1,0 +1,285 @@
+r"""Runs of systems with modes: whole steps in a mode, and the step in which it ends.
+
+In the step of a transition, which is located as an event, the method restarts at the instant with the velocity after
+it, in the next mode, and makes a shortened step to the next node of the run, in which further transitions may lie. So
+all nodes but those of the transitions are at t_k = t0 + k·dt. A step that fails, as past the end of a mode it may, is
+made in parts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from geonh.integrators.base import Integrator
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.integrators.validity import Result
+from geonh.mechanics.system import System
+from geonh.results.events import Crossings, Event, SlipEnds
+from geonh.results.modes import Modes, Switches
+from geonh.results.nodes import Nodes
+from geonh.results.record import unflatten
+from geonh.runs.loop import portion
+from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
+from geonh.runs.mode_loop import SOON, ModeLoop, Place, vector
+
+MOST = 1000
+"""Most transitions within one step."""
+SHORTEST = 2.0**-40
+"""Shortest part of a step that fails, relative to it."""
+ROUNDING = 1e-9
+"""Part of a whole step within which a guard that is past zero by rounding comes back."""
+OFF = 1e-9
+"""Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
+SAME = 4 * float(np.finfo(float).eps)
+"""Relative distance of two times that are the same, up to rounding."""
+
+
+@dataclass
+class ModalRun:
+    """Run of a system with modes, as far as it has come.
+
+    Attributes
+    ----------
+    modes, method, clock, events, save_every : Modes, Integrator, Clock, tuple of Event, int
+        The problem; the clock is that of the whole run.
+    mode, state, status : int, State, Result
+        Mode and last node at a whole number of steps, and how the run stands.
+    pieces, switches, crossings : list
+        Nodes, transitions, and located events by mode, so far.
+    since : float
+        Time of the last transition of an earlier run that this one continues; nan if there is none.
+    engine : str
+        Engine that runs the loops.
+    loops : dict of int to ModeLoop
+        Programs of the modes, by index, made when they are first needed.
+    n_rows : int
+        Number of nodes so far.
+    """
+
+    modes: Modes
+    method: Integrator
+    clock: Clock
+    events: tuple[Event, ...]
+    save_every: int
+    mode: int
+    state: State
+    status: Result = Result.SUCCESS
+    pieces: list[Piece] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    crossings: list[Crossings] = field(default_factory=list)
+    since: float = float("nan")
+    engine: str = ""
+    loops: dict[int, ModeLoop] = field(default_factory=dict)
+    n_rows: int = 0
+
+    @property
+    def system(self) -> System:
+        """System of the mode."""
+        return self.modes.systems[self.mode]
+
+    @property
+    def loop(self) -> ModeLoop:
+        """Programs of the mode."""
+        if self.mode not in self.loops:
+            self.loops[self.mode] = ModeLoop(self.modes, self.mode, self.method, self.clock.controls, self.events)
+        return self.loops[self.mode]
+
+    def advance(self, end: int) -> None:
+        """Go on to node ``end``, to a terminal event or to a failure."""
+        if self.status is not Result.SUCCESS:
+            return
+        self.loop.go_on(self.clock, self.state)
+        while int(self.state.k) < end and self.status is Result.SUCCESS:
+            guard = self._along(end)
+            if self.status is not Result.SUCCESS or guard is not None:
+                self._across(guard)
+
+    # --- whole steps ----------------------------------------------------------------------------------------
+    def _along(self, end: int) -> Crossings | None:
+        """Make whole steps in the mode, at whose beginning its loop is; return the crossing of a guard that ends it."""
+        loop = self.loop
+        self._leave_zeros(loop)
+        violated = self._violated(loop)
+        if violated is not None:
+            return violated
+        here = loop.begin
+        while int(self.state.k) < end and self.status is Result.SUCCESS:
+            n_nodes, leap = portion(int(self.state.k), end, self.save_every)
+            buffer, saved, status = loop.buffer(n_nodes), 0, 0
+            for here, status, saved in loop.pieces(here, n_nodes, leap, buffer):  # noqa: B007, B020
+                pass
+            if saved:
+                rows = buffer[:saved] if saved > n_nodes // 2 else buffer[:saved].copy()
+                self._save(rows, self.clock.t0 + rows[:, 0] * self.clock.dt)
+            self.state, self.status = here.state, Result(status)
+        self.engine, loop.begin = loop.engine, here
+        return self._events_of(loop)
+
+    def _events_of(self, loop: ModeLoop) -> Crossings | None:
+        """Keep the events that a loop has located; return the guard's at which it stopped, and go on there."""
+        found = loop.crossings
+        assert found is not None
+        if not len(found.which):
+            return None
+        own = loop.own[found.which]
+        if own.any():
+            self.crossings.append(found.taken(own))
+        if self.status is not Result.EVENT or own[-1]:
+            return None
+        self.status = Result.SUCCESS
+        return found.taken(np.array([len(own) - 1]))
+
+    # --- the step of a transition, or one that failed -------------------------------------------------------
+    def _across(self, guard: Crossings | None) -> None:
+        """Go on to the next node, in parts, from a crossing of a guard, or from the node after which a step failed."""
+        k, failure = int(self.state.k), self.status
+        begin, end = self._time(k), self._time(k + 1)
+        length, count = end - begin, 0
+        if guard is None:
+            here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
+            length, self.status = length / 2, Result.SUCCESS
+        while True:
+            if guard is not None:
+                count, length = count + 1, end - begin
+                if count > MOST:
+                    self.status = Result.SWITCHES
+                    return
+                here = self._switched(k, guard)
+            left = end - here.t
+            if _is_same(here.t, end, self.clock.dt):
+                break
+            part = left if abs(length) >= abs(left) else length
+            clock, loop = Clock(np.float64(here.t), np.float64(part)), self.loop
+            self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
+            if self.status is not Result.SUCCESS:
+                return
+            self._leave_zeros(loop)
+            guard = self._violated(loop)
+            if guard is not None:
+                continue
+            watched, row = loop.begin, loop.buffer(1)
+            while int(watched.state.k) < 1 and self.status is Result.SUCCESS:  # twice where it may have an event
+                watched, status, _ = list(loop.pieces(watched, 1, 1, row))[-1]
+                self.status = Result(status)
+            guard = self._events_of(loop)
+            if self.status is Result.EVENT:
+                return
+            if self.status is not Result.SUCCESS:
+                failure, length, self.status = self.status, part / 2, Result.SUCCESS
+                if abs(length) < SHORTEST * abs(end - begin):
+                    self.status = failure
+                    return
+            elif guard is None:
+                here = Place(
+                    np.float64(end if part == left else here.t + part), watched.state.g, loop.velocity(watched)
+                )
+                length = 2 * length
+        state = self.loop.enter(self.clock, here._replace(t=np.float64(end)), k + 1, self.clock.t0)
+        self.status = Result(int(state.status))
+        if self.status is Result.SUCCESS:
+            self.state = state
+            if (k + 1) % self.save_every == 0:
+                self.save(self.state, end)
+
+    def _switched(self, k: int, guard: Crossings) -> Place:
+        """Take the transition of a guard at its crossing: the place after it, in the next mode."""
+        loop, source, before = self.loop, self.mode, self._place(guard)
+        name = guard.names[guard.which[0]]
+        which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
+        transition = loop.transitions[which]
+        g, xi, p_before = loop.leave(transition, before)
+        chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
+        target = self.modes.index(chosen, "the target of a transition")
+        g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
+        self._save(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
+        self.mode = target
+        arrived = self.loop.arrive(Place(before.t, g, xi), transition.reset is None)
+        if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
+            raise ValueError(
+                f"the reset of {transition.name!r} leads off the constraints of {chosen!r} at t = {before.t:g}: "
+                f"residual {arrived.residual:.2g}; leave reset= out to have the velocity projected on them"
+            )
+        self._save(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
+        self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
+        return Place(before.t, arrived.g, arrived.xi)
+
+    def _violated(self, loop: ModeLoop) -> Crossings | None:
+        """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding."""
+        values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
+        for i, guard in enumerate(loop.guards):
+            vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
+            on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
+            if not (vanished or on_zero or values[i] * guard.direction > 0):
+                continue
+            soon = float(loop.values_soon(state)[i])
+            back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
+            past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
+            if soon < values[i] if vanished else past:
+                t = np.array([clock.t0 + int(state.k) * clock.dt], float)
+                one, step = np.array([i]), np.array([int(state.k)])
+                return Crossings(loop.names, one, step, t, vector(state.g)[None], loop.begin.xi[None], np.zeros((1, 0)))
+        return None
+
+    # --- parts ----------------------------------------------------------------------------------------------
+    def _leave_zeros(self, loop: ModeLoop) -> None:
+        """Set values that are zero by rounding after a transition to zero, so that the motion leaves them without an
+        event; not those of guards with a direction, which may lead past zero at the same instant.
+        """
+        begin, clock = loop.begin, loop.clock
+        last = self.switches[-1].t if self.switches else self.since
+        if not _is_same(last, clock.t0 + int(begin.state.k) * clock.dt, self.clock.dt):
+            return
+        if np.any(loop.crosses_both_ways & (begin.values != 0)):
+            soon = loop.values_soon(begin.state)
+            change = (soon - begin.values) * (ROUNDING * self.clock.dt / clock.dt / SOON)
+            at_zero = loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
+            loop.begin = begin._replace(values=np.where(at_zero, 0.0, begin.values))
+
+    def _time(self, k: int) -> float:
+        return float(self.clock.t0 + k * self.clock.dt)
+
+    def _place(self, crossing: Crossings) -> Place:
+        shapes, is_tuple = self.system.group.point_shapes, isinstance(self.state.g, tuple)
+        g = unflatten(crossing.g_vector[-1], [list(shape) for shape in shapes], is_tuple)
+        return Place(np.float64(crossing.t[-1]), g, crossing.xi[-1])
+
+    def save(self, state: State, t: float) -> None:
+        """Save a node."""
+        row = np.concatenate([[float(state.k)], vector(state.g), state.p_plus, state.p_minus])
+        self._save(row[None], np.array([t]))
+
+    def _save(self, rows: np.ndarray, t: np.ndarray) -> None:
+        self.pieces.append(Piece(self.mode, rows, np.asarray(t, float)))
+        self.n_rows += len(rows)
+
+    def keep(self, nodes: Nodes, t: float) -> None:
+        """Begin with the nodes of an earlier run up to a time, without a last one that a longer run would not save."""
+        kept = nodes.taken(np.sign(self.clock.dt) * (nodes.t - t) <= SAME * abs(t))
+        if kept.k[-1] % self.save_every and kept.t[-1] != kept.t[-2]:
+            kept = kept.taken(np.s_[:-1])
+        rows = kept._replace(t=None, mode=None).rows
+        edges = [0, *(np.flatnonzero(np.diff(kept.mode)) + 1).tolist(), len(rows)]
+        for begin, end in itertools.pairwise(edges):
+            self.pieces.append(Piece(int(kept.mode[begin]), rows[begin:end], kept.t[begin:end]))
+        self.n_rows = len(rows)
+
+    def nodes(self) -> Nodes:
+        """All nodes."""
+        return nodes_of(self.pieces, self.system.group.dim)
+
+    def all_switches(self, earlier: Switches) -> Switches:
+        """Transitions of an earlier run that this one continues, and then its own."""
+        return joined_switches(earlier, self.switches)
+
+    def all_crossings(self, size: int) -> Crossings:
+        """Events in all modes, of points with ``size`` entries."""
+        return joined_crossings(self.crossings, [event.name for event in self.events], size, self.system.group.dim)
+
+
+def _is_same(t: float, other: float, dt: float) -> bool:
+    """True if two times of a run with steps dt are the same, up to rounding."""
+    return bool(abs(other - t) <= SAME * max(abs(t), abs(other), abs(dt)))

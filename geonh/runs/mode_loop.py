@@ -1,0 +1,287 @@
+r"""Compiled programs of one mode of a system with modes, prepared once for a run.
+
+Times are arguments of all of them, so that whole steps, the shortened ones about a transition, and all members of an
+ensemble with the same parameters share their code: the start of the mode, the loop that stops at its guards, their
+location, the resets of the transitions that leave it, and the arrival of those that lead to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.engine import prepared, stepping
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator, Problem
+from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
+from geonh.mechanics.holonomic import onto
+from geonh.mechanics.system import System
+from geonh.results.dense import partial_step
+from geonh.results.events import Crossings, Event
+from geonh.results.modes import RESET, Modes, Transition
+from geonh.results.nodes import Node
+from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
+from geonh.runs.locating import Isolated, Located, Notices, Search, at_node, isolated, located
+
+SOON = 1e-6
+"""Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
+
+
+class Place(NamedTuple):
+    """Point of a motion: time, group element, velocity of shape=[n]."""
+
+    t: Any
+    g: Any
+    xi: Any
+
+
+class Timed(NamedTuple):
+    """Argument of a program, and the clock for it: t_k = t0 + k·dt."""
+
+    t0: Any
+    dt: Any
+    what: Any
+
+
+class Entry(NamedTuple):
+    """Place where a mode begins, node k of a clock that begins at ``t0`` with steps ``dt``."""
+
+    place: Place
+    t0: Any
+    dt: Any
+    k: Any
+
+
+class Left(NamedTuple):
+    """Place after the reset of a transition, and the momentum before it."""
+
+    g: Any
+    xi: Any
+    p_before: Any
+
+
+class Arrived(NamedTuple):
+    """Place after a transition, put on the constraints of the next mode, their largest residual, and the momentum."""
+
+    g: Any
+    xi: Any
+    residual: Any
+    p: Any
+
+
+class ModeLoop(Watching):
+    """Loop of a run in one mode, and the programs of its transitions.
+
+    Parameters
+    ----------
+    modes : Modes
+    which : int
+        Index of the mode.
+    method, controls, events : Integrator, callable or None, tuple of Event
+        Those of the run.
+    """
+
+    def __init__(self, modes: Modes, which: int, method: Integrator, controls: Any, events: tuple[Event, ...]) -> None:
+        self.system, self.transitions, self.guards = modes.systems[which], modes.leaving(which), modes.guards(which)
+        self.clock = Clock(np.float64(0.0), np.float64(1.0), controls)
+        self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
+        self._notices = Notices(self._problem.events)
+        self.names = tuple(event.name for event in self._problem.events)
+        self.own = np.isin(self.names, [event.name for event in events])
+        """True for the events of the run, false for guards."""
+        self.crosses_both_ways = np.array(
+            [i >= len(self.guards) or not event.direction for i, event in enumerate(self._problem.events)], bool
+        )
+        self._leaving: dict[str, Callable[[Any], Left]] = {}
+        self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
+
+    # --- where the mode begins ------------------------------------------------------------------------------
+    def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
+        """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
+        entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))
+        state, xi, values = _one(self._enter(_many(entry)))
+        self._begin_at(self.clock._replace(t0=entry.t0, dt=clock.dt), state, xi, values)
+        return state
+
+    def go_on(self, clock: Clock, state: State) -> None:
+        """Begin at a node, a state of the method with the steps of a clock."""
+        self._set(clock)
+        xi = values = np.zeros(0)
+        if self.names:
+            timed = self._timed(Node.of(state))
+            xi, values = _one(prepared(_at_node, self._problem, _one(timed))(timed))
+        self._begin_at(clock, state, xi, values)
+
+    def _set(self, clock: Clock) -> None:
+        self.clock = clock
+        self._problem = self._problem._replace(clock=clock)
+
+    def _begin_at(self, clock: Clock, state: State, xi: np.ndarray, values: np.ndarray) -> None:
+        self._set(clock)
+        self.begin = Watched(state, None, xi, values, np.zeros(len(values)), np.float64(1.0), values)
+        if not state.status:
+            self.refuse_unknown()
+            self.crossings = self.none
+
+    @cached_property
+    def none(self) -> Crossings:
+        """Empty record of the events of the mode."""
+        return Crossings.none_of(self._problem.events, self.system, self.begin.state.g, self.clock.t0)
+
+    # --- programs -------------------------------------------------------------------------------------------
+    def _timed(self, what: Any) -> Timed:
+        """Arguments of a program for one node, with a first axis."""
+        return _many(Timed(self.clock.t0, self.clock.dt, what))
+
+    @cached_property
+    def _enter(self) -> Callable[[Any], Any]:
+        n, number = self.system.group.dim, np.float64(0.0)
+        place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
+        return prepared(_entered, self._problem, Entry(place, number, number, np.int64(0)))
+
+    def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
+        one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
+        program = prepared(_located if function is located else _isolated, self._problem, one)
+
+        def search(given: Search) -> Any:
+            n = len(given.a)
+            return program(Timed(np.full(n, self.clock.t0), np.full(n, self.clock.dt), given))
+
+        return search
+
+    @cached_property
+    def _stepping(self) -> Any:
+        loop = stepping(_next, _row, self._problem, Timed(self.clock.t0, self.clock.dt, self.begin))
+        self.engine, self.width = loop.engine, loop.width
+        return loop
+
+    def _steps(
+        self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Watched, int, int]]:
+        timed = Timed(self.clock.t0, self.clock.dt, watched)
+        for after, status, saved in self._stepping.pieces(timed, n_nodes, stride, buffer):
+            yield after.what, status, saved
+
+    @cached_property
+    def _soon(self) -> Callable[[Any], Any]:
+        return prepared(_values_soon, self._problem, _one(self._timed(Node.of(self.begin.state))))
+
+    def buffer(self, n_nodes: int) -> np.ndarray:
+        """Buffer for the rows of that many nodes."""
+        assert self._stepping is not None  # it knows their width
+        return np.empty((n_nodes, self.width))
+
+    def values_soon(self, state: State) -> np.ndarray:
+        """Values of the events a small part of a step after a node."""
+        return self._soon(self._timed(Node.of(state)))[0]
+
+    def velocity(self, watched: Watched) -> np.ndarray:
+        """ξ̃ at a node of the loop."""
+        if len(watched.xi):
+            return watched.xi
+        node = Node.of(watched.state)
+        timed = self._timed(node)
+        return prepared(_velocity, self._problem, _one(timed))(timed)[0]
+
+    def leave(self, transition: Transition, here: Place) -> Left:
+        """Place after the reset of a transition."""
+        if transition.name not in self._leaving:
+            self._leaving[transition.name] = prepared(left_by, (self.system, transition.reset), here)
+        return _one(self._leaving[transition.name](_many(here)))
+
+    def arrive(self, here: Place, projects: bool) -> Arrived:
+        """Place after a transition to this mode, onto whose constraints the velocity is projected if wanted."""
+        if projects not in self._arriving:
+            self._arriving[projects] = prepared(arrived_at, (self.system, projects), here)
+        return _one(self._arriving[projects](_many(here)))
+
+
+def _many(tree: Any) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[None], tree)
+
+
+def _one(tree: Any) -> Any:
+    return jax.tree.map(lambda a: a[0], tree)
+
+
+def _at(problem: Problem, timed: Any) -> Problem:
+    """Problem with the clock of an argument."""
+    return problem._replace(clock=problem.clock._replace(t0=timed.t0, dt=timed.dt))
+
+
+def _next(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
+    after, status = next_watched(_at(problem, timed), timed.what)
+    return timed._replace(what=after), status
+
+
+def _row(problem: Problem, timed: Timed) -> Array:
+    return row_of_watched(_at(problem, timed), timed.what)
+
+
+def _located(problem: Problem, timed: Timed) -> Located:
+    return located(_at(problem, timed), timed.what)
+
+
+def _isolated(problem: Problem, timed: Timed) -> Isolated:
+    return isolated(_at(problem, timed), timed.what)
+
+
+def _at_node(problem: Problem, timed: Timed) -> tuple[Array, Array]:
+    return at_node(_at(problem, timed), timed.what)
+
+
+def _entered(problem: Problem, entry: Entry) -> tuple[State, Array, Array]:
+    here, clock = entry.place, problem.clock._replace(t0=entry.place.t, dt=entry.dt)
+    state = problem.method.first_node(problem.system, clock, here.g, here.xi)
+    state = state._replace(k=jnp.asarray(entry.k, jnp.asarray(state.k).dtype))
+    if not problem.events:
+        return state, jnp.zeros(0), jnp.zeros(0)
+    return state, *at_node(_at(problem, entry), Node.of(state))
+
+
+def _velocity(problem: Problem, timed: Timed) -> Array:
+    node = timed.what
+    clock, k = node.local(_at(problem, timed).clock)
+    return problem.system.velocity(problem.system.at(node.g, clock.time(k)), (node.p_plus + node.p_minus) / 2)
+
+
+def _values_soon(problem: Problem, timed: Timed) -> Array:
+    """Values of the events a small part of a step after a node."""
+    problem, node, xi = _at(problem, timed), timed.what, _velocity(problem, timed)
+    state, part = partial_step(problem, node.local(problem.clock)[1], node.g, xi, jnp.asarray(SOON))
+    return at_node(problem._replace(clock=part), Node.of(state))[1]
+
+
+def left_by(tree: tuple[System, Callable | None], here: Place) -> Left:
+    """Place after a user's reset."""
+    (system, reset), (t, g, xi) = tree, here
+    p = system.momentum(system.at(g, t), xi)
+    if reset is None:
+        return Left(g, xi, p)
+    more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
+    if isinstance(value := reset(t, g, xi, *more), tuple):
+        return Left(*value, p)
+    return Left(g, evaluated("reset", lambda: value), p)
+
+
+def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
+    """Place on the constraints of a system, onto which the velocity is projected if wanted."""
+    (system, projects), (t, g, xi) = tree, here
+    g, _ = onto(system, g, t)
+    x = system.at(g, t)
+    xi = system.projected_velocity(x, xi) if projects else xi
+    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
+    return Arrived(g, xi, jnp.max(jnp.abs(residual), initial=0.0), system.momentum(x, xi))
+
+
+def vector(g: Point) -> np.ndarray:
+    """Group element as a vector, shape=[size]."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(g)])
