@@ -246,21 +246,22 @@ def _alike(values: np.ndarray) -> list[list[int]]:
 
 
 def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
-    """Constraint force in space, or its moment if there is no force, or the multipliers without a drawing."""
-    if not trajectory.multipliers.shape[1]:
+    """Constraint force in space, or its moment if there is no force, or the multipliers if both vanish."""
+    names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
+    if not names or np.abs(trajectory.multipliers).max() <= 1e-9:
         return []
+    multipliers = [("multiplier", names, trajectory.multipliers)]
     try:
         arrows = momenta(trajectory)
     except NoDrawingError:
-        names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
-        return [("multiplier", names, trajectory.multipliers)]
+        return multipliers
     units = units_of(trajectory)
     force, moment = with_unit("constraint force", units.force), f"constraint moment\n({units.moment})"
     for label, values in ((force, arrows.force), (moment, arrows.moment)):
         active = [i for i in range(3) if np.abs(values[:, i]).max() > 0]
         if np.abs(values).max(initial=0.0) > 1e-9:
             return [(label, ["xyz"[i] for i in active], values[:, active])]
-    return []
+    return multipliers
 
 
 def draw_curves(axes: Axes, trajectory: Any, values: np.ndarray, labels: Sequence[str | None], stride: int = 1) -> None:

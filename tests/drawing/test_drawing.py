@@ -122,6 +122,22 @@ def test_momenta_are_what_they_are_called():
     np.testing.assert_allclose(momenta(absolute).angular[:, 2], absolute.p[:, 0] + absolute.p[:, 4], atol=1e-13)
 
 
+def test_bodies_that_a_space_implies_have_no_momenta_but_multipliers():
+    """A place relative to the body, of mass 1, held along x: as a place in space it would turn about the origin."""
+    system = gn.System(
+        Product([SE2(), Translations(2)]),
+        metric=np.eye(5),
+        distribution=gn.Distribution(forms=[[0.0, 0.0, 1.0, 0.5, 0.2]]),
+        base="point",
+        name="own",
+    )
+    made = gn.solve(system, xi0=system.project(None, [0.3, 0.2, 0.1, 0.4, 0.5]), dt=0.05, n_steps=10)
+    arrows = momenta(made)
+    assert not any(map(np.any, (arrows.force, arrows.moment, arrows.angular)))
+    assert np.abs(made.multipliers).max() > 1e-3
+    assert any("multiplier" in axes.get_ylabel() for axes in made.plot().axes)
+
+
 @pytest.mark.parametrize("name", ["chaplygin-sphere", pytest.param("rolling-ball", marks=pytest.mark.slow)])
 def test_the_ball_is_held_at_its_contact(name):
     made = run(name)
