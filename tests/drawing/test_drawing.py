@@ -188,6 +188,7 @@ def test_a_rolling_body_is_its_support_function_and_leaves_its_contact():
     assert plane.parts[0].unbounded
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.user_precision
 def test_drawings_of_marks_alone_or_of_nothing_that_moves():
@@ -201,6 +202,7 @@ def test_drawings_of_marks_alone_or_of_nothing_that_moves():
         made.view()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_says_so(tmp_path):
     def own(draw, group=None):
         group = group or SE2()
@@ -275,8 +277,8 @@ SURFACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SURFACES)
-@pytest.mark.quick("waves")
 def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
     make, place = SURFACES[name]
     ball = rolling.rolling(rolling.ball(0.2), [0.016] * 3, 1.0, on=make(), name=name)
@@ -301,6 +303,7 @@ def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
         np.testing.assert_array_equal(low, outer.reduce([low, *part.vertices, *body.path]))
 
 
+@pytest.mark.slow
 def test_a_surface_that_is_not_there_and_one_that_moves():
     from geonh.drawing.level import fitted, level
 
