@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+from geonh._leaving import CODES, leave_at_once
+
 
 def main() -> None:
     """Run the command line; who ends it before a model runs gets the exit code and no traceback."""
     _open_closed()
-    from geonh.cli.signals import CODES, leave_at_once
-
     leave_at_once()
     from geonh.cli import app
 

@@ -7,7 +7,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -39,10 +39,13 @@ class _Loader(SourceFileLoader):
 
 
 class _Modules(MetaPathFinder):
-    """Finds the modules of geonh, however they are imported."""
+    """Finds the modules of geonh, however they are imported, as the other finders do."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname.startswith("geonh.") else None
+        if not fullname.startswith("geonh."):
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(fullname, spec.loader.path)
         return spec

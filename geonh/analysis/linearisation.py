@@ -93,6 +93,11 @@ class Linearisation:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import linearisation_card
+
+        return linearisation_card(self)
+
 
 @validated
 def linearise(

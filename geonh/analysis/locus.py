@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from geonh.analysis.linearisation import Linearisation, reduced
-from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
+from geonh.analysis.families import MotionFamily
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.mechanics.system import System
@@ -73,6 +72,11 @@ class RootLocus:
     def growth(self) -> np.ndarray:
         """Largest real part, shape=[N], 1/s: negative where small perturbations decay."""
         return self.eigenvalues.real.max(axis=1)
+
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import root_locus_card
+
+        return root_locus_card(self)
 
     def crossings(self) -> list[Crossing]:
         """Candidate bifurcations: a real part changes sign, or eigenvalues meet on the imaginary axis and leave it.
@@ -227,31 +231,12 @@ def root_locus(
     points = as_float64(values, "values")
     if points.ndim != 1 or not len(points):
         raise ValueError(f"values must be of shape [N] with N ≥ 1, got {points.shape}")
-    if parameter is not None and np.shape(system.parameters.get(parameter, [None])) != ():
-        known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
-        raise ValueError(f"parameter {parameter!r} is not a number among the parameters of {system.name}: {known}")
-    if parameter is None and not callable(motion):
-        raise ValueError("nothing depends on the values: give parameter=, or the motion as a function of the value")
-    material = generators(system, spins)
-
-    def at(values: np.ndarray, family: tuple[int, ...] | None = None) -> list[Linearisation]:
-        nonlocal material
-        motions = [motion_at(motion, float(v)) for v in values]
-        changed = [system.parameters if parameter is None else {**system.parameters, parameter: v} for v in values]
-        labels = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
-        given = given_motions(system, motions, controls, t)
-        verified = verified_motions(system, changed, t, given, material, tol, labels)
-        material = verified[-1].spins
-        return [
-            reduced(system, one, symmetries, family=family, label=label)
-            for one, label in zip(verified, labels, strict=True)
-        ]
-
-    linear = at(points)
+    motions = MotionFamily(system, motion, (parameter,), t, controls, spins, symmetries, tol)
+    linear = motions.linearised(points[:, None])
     usual = Counter(one.family for one in linear).most_common(1)[0][0]
     for i, one in enumerate(linear):
         if one.family != usual and _contains(one.family, usual):  # an eigenvalue of the usual family is zero here
-            linear[i] = at(points[i : i + 1], usual)[0]
+            linear[i] = motions.linearised(points[i : i + 1, None], usual)[0]
     d = max(len(one.eigenvalues) for one in linear)
     roots = np.stack([np.pad(one.eigenvalues, (0, d - len(one.eigenvalues))) for one in linear])
     widest = next(one for one in linear if len(one.eigenvalues) == d)
@@ -259,8 +244,8 @@ def root_locus(
         points,
         _branches(points, roots),
         widest.states,
-        parameter or "value",
-        lambda value: at(np.array([value]), usual)[0].eigenvalues,
+        motions.labels[0],
+        lambda value: motions.linearised(np.array([[value]]), usual)[0].eigenvalues,
     )
 
 

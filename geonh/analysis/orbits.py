@@ -93,6 +93,11 @@ class PeriodicOrbit:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import orbit_card
+
+        return orbit_card(self)
+
 
 @validated
 def periodic_orbit(

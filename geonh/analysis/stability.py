@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.analysis.linearisation import reduced
-from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
+from geonh.analysis.families import MotionFamily
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SPEED = "value"
-"""Name of a parameter that only the motion depends on."""
 
 
 @dataclass(frozen=True)
@@ -153,23 +149,9 @@ def stability_map(
             raise ValueError(f"{name} must be of shape [N] with N ≥ 1, got {list(values.shape)}")
     if not isinstance(parameters, tuple | list) or len(parameters) != 2:
         raise TypeError(f"parameters must be two names, or None in place of one, got {shortly(parameters)}")
-    named = as_names([name for name in parameters if name is not None], "parameters")
-    known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
-    if wrong := [name for name in named if name not in known]:
-        raise ValueError(f"parameters: {wrong} are not numbers among the parameters of {system.name}: {known}")
-    if len(named) < 2 and not callable(motion):
-        raise ValueError("motion must be a function of both values where one of parameters is None")
-    pairs = [(float(a), float(b)) for a in axes[0] for b in axes[1]]
-    called = tuple(name or SPEED for name in parameters)
-    motions, changed, labels = [], [], []
-    for a, b in pairs:
-        labels.append(f"at {called[0]} = {a:.6g}, {called[1]} = {b:.6g}: ")
-        changes = {name: np.float64(v) for name, v in zip(parameters, (a, b), strict=True) if name is not None}
-        changed.append({**system.parameters, **changes})
-        motions.append(motion_at(motion, a, b))
-    given = given_motions(system, motions, controls, t)
-    verified = verified_motions(system, changed, t, given, generators(system, spins), tol, labels)
-    linear = [reduced(system, one, symmetries, label=label) for one, label in zip(verified, labels, strict=True)]
+    as_names([name for name in parameters if name is not None], "parameters")
+    motions = MotionFamily(system, motion, tuple(parameters), t, controls, spins, symmetries, tol)
+    linear = motions.linearised(np.array([(a, b) for a in axes[0] for b in axes[1]]))
     fastest = [one.eigenvalues[0] if len(one.eigenvalues) else complex(-np.inf, 0.0) for one in linear]
     roots = np.array(fastest).reshape(len(axes[0]), len(axes[1]))
-    return StabilityMap(axes[0], axes[1], roots.real, np.abs(roots.imag), (called[0], called[1]))
+    return StabilityMap(axes[0], axes[1], roots.real, np.abs(roots.imag), (motions.labels[0], motions.labels[1]))

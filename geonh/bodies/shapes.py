@@ -10,7 +10,7 @@ import numpy as np
 
 from geonh.arguments.validators import as_constant, one_of, shortly
 from geonh.bodies.values import ONE, as_rotation, set_fields
-from geonh.drawing.shapes import as_colour
+from geonh.drawing.part import as_colour
 
 LENGTHS = {"box": 3, "cylinder": 2, "capsule": 2, "ball": 1, "ellipsoid": 3, "mesh": 0}
 """Number of lengths that describe each kind of shape."""

@@ -27,9 +27,10 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.control.interval import Node, between
 from geonh.control.optimal import OptimalControl, interpolated
+from geonh.engine import Precise, as_numbers
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.field import Field, check_arguments, evaluated
-from geonh.groups.base import LieGroup, Point
+from geonh.groups.base import LieGroup, Point, as_point
 from geonh.mechanics.system import System
 
 
@@ -120,7 +121,7 @@ def _replaced(module: Any, **changes: Any) -> Any:
     return new
 
 
-class Tracking(eqx.Module):
+class Tracking(Precise):
     """Feedback law u(t, g, ξ) = u*(t) − K(t)(log(g*(t)⁻¹g), ξ − ξ*(t)) about a motion, cubic between its nodes.
 
     Attributes
@@ -146,6 +147,17 @@ class Tracking(eqx.Module):
     u: np.ndarray
     gains: np.ndarray
     cost_to_go: np.ndarray
+
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        if name == "g":
+            return as_point(self.group, value, called)
+        value = as_numbers(value, called)
+        shape = (self.group.dim,) if name == "xi" else ()
+        if np.shape(value) != shape:
+            raise ValueError(
+                f"{called} must have shape {list(shape)}, got {list(np.shape(value))}; for many nodes use jax.vmap"
+            )
+        return value
 
     def __call__(self, t: Any, g: Any, xi: Any) -> Array:
         group, count = self.group, len(self.u)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import float64, has_tracers
 from geonh.arguments.validators import as_float64, shortly
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
@@ -54,7 +55,12 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
         )
     if callable(guess):
         times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
-        points, controls = zip(*(guess(float(t)) for t in times), strict=True)
+        with float64():
+            pairs = [guess(float(t)) for t in times]
+        has_tracers(guess=pairs)  # refuses a list that contains itself
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+            raise TypeError(f"guess must return (g, u), got {shortly(pairs[0])}")
+        points, controls = zip(*pairs, strict=True)
         guess = jax.tree.map(lambda *a: np.stack([np.asarray(b, float) for b in a]), *points), np.stack(controls)
     if not isinstance(guess, list | tuple) or len(guess) != 2:
         raise TypeError(

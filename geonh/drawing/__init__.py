@@ -6,9 +6,10 @@ body are its shape, in its own axes and metres; its ``Pose`` is its position and
 
 from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turned
 from geonh.drawing.momenta import Momenta, momenta
+from geonh.drawing.part import Part
 from geonh.drawing.picture import NoDrawingError
 from geonh.drawing.scene import Moving, Scene, scene
-from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, mesh, prism, surface
+from geonh.drawing.shapes import axes, ball, box, cylinder, ground, line, mesh, prism, surface
 
 __all__ = [
     "Body",

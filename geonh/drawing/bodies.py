@@ -10,7 +10,8 @@ import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
-from geonh.drawing.shapes import Part, _axis, as_colour
+from geonh.drawing.part import Part, as_colour
+from geonh.drawing.shapes import _axis
 from geonh.engine import in_float64
 
 

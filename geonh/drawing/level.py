@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.drawing.shapes import Part
+from geonh.drawing.part import Part
 from geonh.engine import mapped
 
 CELLS = 24

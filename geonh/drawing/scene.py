@@ -14,8 +14,8 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Pose
 from geonh.drawing.level import fitted
+from geonh.drawing.part import Part
 from geonh.drawing.picture import NoDrawingError, Picture, precise
-from geonh.drawing.shapes import Part
 from geonh.engine import mapped
 
 if TYPE_CHECKING:

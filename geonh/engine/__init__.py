@@ -9,6 +9,7 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 - Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``; an
   ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
+  ``HostOperation`` is one by NumPy functions, which take ``Operands``.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
   ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
 - Calls outside of programs: ``Precise``, with ``as_numbers`` and ``as_given`` for its arguments, ``in_float64``,
@@ -34,6 +35,7 @@ from geonh.engine.interpreted import in_numpy, interpret
 from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
 from geonh.engine.named import Named, differentiated_as
+from geonh.engine.operations import HostOperation, Operands
 from geonh.engine.outside import call_in_numpy
 from geonh.engine.precise import Precise, as_given, as_numbers, in_float64
 from geonh.engine.runs import Steps
@@ -45,10 +47,12 @@ __all__ = [
     "EngineWarning",
     "Evaluation",
     "Export",
+    "HostOperation",
     "Interrupts",
     "Layout",
     "Named",
     "ObjectCode",
+    "Operands",
     "Parts",
     "Precise",
     "Stepping",

@@ -112,6 +112,41 @@ class Operands(NamedTuple):
         return [*self.arrays, self.x, *([] if self.y is None else [self.y]), *self.tangents, *last]
 
 
+@dataclass(frozen=True)
+class HostOperation(Operation):
+    """Operation whose value and derivatives are NumPy functions of one member, which may run programs; on a CPU alone,
+    without second derivatives.
+    """
+
+    def value(self, given: Operands) -> np.ndarray:
+        """Evaluate y."""
+        raise NotImplementedError
+
+    def tangent(self, given: Operands, active: tuple[bool, ...]) -> np.ndarray:
+        """Tangent of y, by those of the active arrays and of x."""
+        raise NotImplementedError
+
+    def cotangents(self, given: Operands, active: tuple[bool, ...]) -> list[np.ndarray]:
+        """Cotangents of the active arrays, and last of x, by that of y."""
+        raise NotImplementedError
+
+    def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable:
+        def one(*values: np.ndarray) -> list[np.ndarray]:
+            given = part.named(values)
+            if part.kind == VALUE:
+                return [self.value(given)]
+            return [self.tangent(given, part.active)] if part.kind == TANGENT else self.cotangents(given, part.active)
+
+        def call(*values: np.ndarray) -> list[np.ndarray]:
+            n = members(values, batched)
+            if n is None:
+                return one(*values)
+            each = [one(*(v[i] if many else v for v, many in zip(values, batched, strict=True))) for i in range(n)]
+            return [np.stack(results) for results in zip(*each, strict=True)]
+
+        return call
+
+
 def active_values(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
     """Values of the active arrays."""
     return [value for value, moves in zip(values, active, strict=True) if moves]

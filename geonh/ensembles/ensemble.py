@@ -285,6 +285,11 @@ class Ensemble(Observed):
             f"differing in {varied}; {ended}"
         )
 
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import ensemble_card
+
+        return ensemble_card(self)
+
     def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
         """Observables, outcomes and varied parameters of members for stores, by name: (axes, values, attributes).
 

@@ -19,6 +19,7 @@ from geonh.integrators.validity import Result
 from geonh.results.modes import Modes
 from geonh.results.observables import Observed
 from geonh.results.trajectory import Trajectory, describe, with_reason
+from geonh.runs.modal_record import rows_at
 from geonh.version import __version__
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class ModalEnsemble(Observed):
     @cached_property
     def _rows(self) -> list[np.ndarray]:
         """Rows of the nodes of ``k`` in each run, as far as it came."""
-        return [np.zeros(0, np.int64) if run is None else _on_grid(run, self.k) for run in self.runs]
+        return [np.zeros(0, np.int64) if run is None else rows_at(run.nodes, self.k) for run in self.runs]
 
     def _gathered(self, values: Callable[[Trajectory], np.ndarray]) -> np.ndarray:
         """Values at the nodes of all members, shape=[members, N, …], nan where there is none."""
@@ -233,10 +234,3 @@ class ModalEnsemble(Observed):
 
 def _named(name: str) -> Callable[[Trajectory], np.ndarray]:
     return lambda run: run.observables[name]
-
-
-def _on_grid(run: Trajectory, k: np.ndarray) -> np.ndarray:
-    """Rows of the nodes k of a run, the first of each number; those of transitions follow it."""
-    at = np.searchsorted(run.nodes.k, k)
-    there = at < len(run.nodes.k)
-    return at[: int(np.cumprod(np.where(there, run.nodes.k[np.minimum(at, len(run.nodes.k) - 1)] == k, False)).sum())]

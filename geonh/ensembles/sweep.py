@@ -165,6 +165,11 @@ class Sweep(Configuration):
             length = f"{len(self.times)} nodes each, t = {self.times[0]:g} … {self.times[-1]:g} s"
         return f"Sweep of {self.members.size} runs of {self.system.name} by {method}: {length}; differing in {varied}"
 
+    def _repr_html_(self) -> str:
+        from geonh.plotting.cards import sweep_card
+
+        return sweep_card(self)
+
     @interrupted_at_once
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
         """Integrate all members in memory, as ``solve_ensemble`` does.

@@ -85,34 +85,7 @@ class Model:
         controls: Any = None,
         meanings: Mapping[str, str] | None = None,
     ) -> Model:
-        """Validated model.
-
-        Parameters
-        ----------
-        system : System
-        method : Integrator or str, optional
-            As for ``solve``.
-        xi0 : array_like, shape=[n], optional
-            Velocity at the start by default; the nearest to zero when left out.
-        g0 : point of the group, optional
-        dt : float
-        t0 : float
-            As for ``solve``.
-        controls : callable or array_like, shape=[…], optional
-            A function of t, which becomes a part of the code; or the controls' values by default: they are inputs then,
-            and held through each step.
-        meanings : mapping of str to str, optional
-            Descriptions of parameters by name.
-
-        Returns
-        -------
-        Model
-
-        Raises
-        ------
-        TypeError, ValueError
-            As of ``solve``; for steps of variable length.
-        """
+        """Validated model; arguments and errors are those of ``build``, ``meanings`` describes parameters by name."""
         refuse_traced("its value becomes a part of the code", xi0=xi0, g0=g0, dt=dt, t0=t0, controls=controls)
         if controls is not None and not callable(controls):
             controls = as_float64(controls, "controls")

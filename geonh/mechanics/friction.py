@@ -104,7 +104,7 @@ class Friction(eqx.Module):
     def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
         """Normal force, N, a scalar, of multipliers of shape=[m]; ValueError if there is none of that index."""
         if callable(self.normal):
-            return self.normal(t, x, lam, parameters)
+            return evaluated("normal", self.normal, t, x, lam, parameters)
         if self.normal >= len(lam):
             raise ValueError(f"normal must be the index of one of {len(lam)} multipliers, got {self.normal}")
         return lam[self.normal]
@@ -132,7 +132,7 @@ class Friction(eqx.Module):
                 raise ValueError(f"coefficient must name a parameter, got {self.coefficient!r}; there are: {known}")
             return jnp.asarray(parameters[self.coefficient])
         if callable(self.coefficient):
-            return jnp.asarray(self.coefficient(speed, parameters))
+            return evaluated("coefficient", self.coefficient, speed, parameters)
         return jnp.asarray(self.coefficient)
 
     def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:

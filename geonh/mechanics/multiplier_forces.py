@@ -41,12 +41,8 @@ class MultiplierForces(eqx.Module):
         self.takes_parameters = takes_parameters(function, ARGUMENTS, "multiplier_forces")
 
     def value(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
-        """Covector Cλ, shape=[n], of multipliers of shape=[m]; ``xi`` of shape=[n].
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the user's function returns another shape, or cannot be evaluated.
+        """Covector Cλ, shape=[n], of multipliers of shape=[m]; ``xi`` of shape=[n]. Raises ValueError or TypeError if
+        the user's function returns another shape, or cannot be evaluated.
         """
         extra = (parameters,) if self.takes_parameters else ()
         at = x.x if isinstance(x, Moment) else x

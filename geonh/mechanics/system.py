@@ -1,35 +1,32 @@
-"""``System``: a mechanical system as specified by the user, with the shapes of its ingredients checked."""
+"""``System``: a mechanical system as specified by the user."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.inspection import careful
 from geonh.arguments.precision import float64, has_tracers, is_traced
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_constant, as_float64, close, one_of, shortly
-from geonh.engine import forward_only, in_numpy, is_affine
+from geonh.arguments.validators import as_constant, as_float64, close, shortly
+from geonh.engine import is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, Moment, TimeDependent, check_arguments, evaluated, takes_parameters
+from geonh.geometry.field import Field, TimeDependent, takes_parameters
 from geonh.geometry.metric import BundleMetric
-from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.first_integral import FirstIntegral, require_integrals
+from geonh.mechanics.ingredients import check_ingredients
 from geonh.mechanics.multiplier_forces import MultiplierForces
-from geonh.mechanics.redundancy import UNDETERMINED, Rank
+from geonh.mechanics.redundancy import Rank
 from geonh.units import declared_units
 
-LONGEST = 80
-"""Maximum number of bytes of the name of a first integral."""
 RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternating", "alternation", "step")
 """Reserved names: columns of every table."""
 
@@ -186,7 +183,7 @@ class System(ConstrainedSystem):
         self.units = declared_units(units, self._names())
         self.is_quadratic = True
         if not is_traced(self):
-            self._check_shapes()
+            self._make_careful(check_ingredients(self))
         self.is_quadratic = lagrangian is None or self._is_quadratic()
         if self.hessian is not None and not self.is_quadratic:
             raise ValueError(
@@ -307,87 +304,6 @@ class System(ConstrainedSystem):
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
             return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
-    def _check_shapes(self) -> None:
-        """Evaluate every ingredient once at the identity, abstractly, and raise an error for a wrong shape."""
-        n = self.group.dim
-        x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
-        vector = jax.ShapeDtypeStruct((n,), np.float64)
-        by_data = []
-
-        def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
-            with float64(), forward_only():  # the traces of users' functions are reused by compiled programs
-                try:
-                    closed = jax.make_jaxpr(function)(*args)
-                except (TypeError, ValueError) as error:
-                    absent = "; with base='point' x is ()" if x == () else ""
-                    kind = TypeError if isinstance(error, TypeError) else ValueError
-                    raise kind(f"{error}{absent}") from error.__cause__
-            by_data.extend([name] if inspected(name, closed) else [])
-            got = closed.out_avals[0].shape
-            if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
-                wanted = " or ".join(str(["k" if b is None else b for b in s]).replace("'", "") for s in shapes)
-                rows = "; one row each: [[…], …]" if shapes[0] == (None, n) else ""
-                raise ValueError(
-                    f"{name} must give shape {wanted} on {self.group} (dimension {n}), got {list(got)}{rows}"
-                )
-            return got
-
-        with float64():
-            x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, np.float64), x)
-        if self.metric is not None:
-            metric, potential = self.metric, self.potential
-            expect("metric", lambda x: metric.field(x, self.parameters), (x,), (n, n), (n,))
-            if potential is not None:
-                expect("potential", lambda x: potential(x, self.parameters), (x,), ())
-        else:
-            expect("lagrangian", self.lagrangian, (x, vector), ())
-        if self.hessian is not None:
-            hessian = self.hessian
-            expect("metric", lambda x: hessian.field(x, self.parameters), (x,), (n, n), (n,))
-        k = 0
-        if self.holonomic is not None:
-            k = expect("holonomic", self.holonomic_residual, (x,), (None,))[0]
-            independent = k if self.rank is None else self.rank.positions
-            if independent >= n or k == 0:
-                raise ValueError(
-                    f"holonomic has {independent} entries on a group of dimension {n}; at least 1, at most {n - 1}"
-                    + ("" if self.rank is not None else "; of redundant ones, rank= says how many are independent")
-                )
-            self._check_rank("holonomic", independent, k)
-            k = independent
-        if self.distribution is not None:
-            self._check_distribution(expect, x, n, k)
-        self._check_multiplier_forces(x, vector)
-        self._check_integrals()
-        self._make_careful(by_data)
-
-    def _check_multiplier_forces(self, x: Any, xi: Any) -> None:
-        """Raise ValueError for forces of multipliers that do not exist, are not determined, or not linear in them."""
-        if self.multiplier_forces is None:
-            return
-        if not self.is_constrained:
-            raise ValueError("multiplier_forces depend on the multipliers of constraints, and there are none")
-        if self.rank is not None:
-            raise ValueError(f"rank= says that constraints are redundant: {UNDETERMINED}")
-        forces = self.multiplier_forces
-        with float64():
-            lam = jax.eval_shape(self.constraint_residual, x, xi)
-            t, at = jax.ShapeDtypeStruct((), np.float64), x.x if isinstance(x, Moment) else x
-
-            def value(lam: Any, t: Any, at: Any, xi: Any) -> Any:
-                return forces.value(t, at, xi, lam, self.parameters)
-
-            inspected("multiplier_forces", jax.make_jaxpr(value)(lam, t, at, xi))
-            some = self.action.at(self.group.identity()), np.linspace(0.5, 1.0, self.group.dim)
-            without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(
-                np.zeros(lam.shape), np.zeros(()), *some
-            )
-            if not is_affine(value, lam, t, at, xi) or np.any(np.nan_to_num(without)):
-                raise ValueError(
-                    "multiplier_forces must be linear in lam; other forces go into forces=, and for one that depends "
-                    "on |lam|, as friction of a two-sided contact does, take a system for each sign"
-                )
-
     def _make_careful(self, names: list[str]) -> None:
         """Make the named functions, and the forces, return nan where a data-dependent index is out of range."""
 
@@ -408,58 +324,6 @@ class System(ConstrainedSystem):
                 setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
             else:  # a field of the distribution
                 self.distribution = careful_field(self.distribution, lambda D, name=name: getattr(D, name).function)
-
-    def _check_integrals(self) -> None:
-        """Raise for a first integral that is invalid, or cannot be evaluated at the identity."""
-        vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
-        for key, integral in self.first_integrals.items():
-            name = f"first integral {key!r}"
-            if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
-                raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
-            one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
-            check_arguments(integral.function, "g, xi, p, parameters", f"the function of {name}")
-            function = partial(evaluated, name, integral.function)
-            with float64():
-                g = jax.tree.map(np.asarray, self.group.identity())
-                inspected(name, jax.make_jaxpr(function)(g, vector, vector, self.parameters))
-
-    def _check_distribution(self, expect: Callable, x: Any, n: int, k: int) -> None:
-        D = self.distribution
-        assert D is not None
-        if isinstance(D, VelocityConstraints):
-            self._check_velocity_constraints(D, expect, x, n, k)
-            return
-        name = "forms" if D.forms is not None else "frame"
-        m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
-        independent = m if self.rank is None else self.rank.forms
-        if independent + k >= n or m == 0:
-            left = (
-                "nothing would be left to move; of redundant ones, rank= says how many are independent"
-                if name == "forms" and m
-                else "leave out a distribution of everything"
-            )
-            beside = f" beside {k} holonomic constraint(s)" if k else ""
-            raise ValueError(f"{name} has {independent} rows{beside} on a group of dimension {n}; {left}")
-        self._check_rank(name, independent, m)
-        if getattr(D, "rhs", None) is not None:
-            expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
-        if getattr(D, "drift", None) is not None:
-            expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
-
-    def _check_velocity_constraints(self, D: VelocityConstraints, expect: Callable, x: Any, n: int, k: int) -> None:
-        v = jax.ShapeDtypeStruct((n,), np.float64)
-        if self.rank is not None:
-            raise ValueError("rank= is for linear and affine constraints; leave redundant ones of velocity= out")
-        m = expect("velocity", lambda x, xi: D.residual(xi, x, self.parameters), (x, v), (None,))[0]
-        if m + k >= n or m == 0:
-            beside = f" beside {k} holonomic constraint(s)" if k else ""
-            raise ValueError(
-                f"velocity has {m} entries{beside} on a group of dimension {n}; leave at least one to move"
-            )
-
-    def _check_rank(self, name: str, independent: int, given: int) -> None:
-        if independent > given:
-            raise ValueError(f"rank says that {independent} rows of {name} are independent; it has {given}")
 
 
 def _float64_leaves(parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""HTML representations of systems, runs and methods for notebooks: small tables with more detail than ``repr``."""
+"""HTML representations for notebooks: small tables with more detail than ``repr``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.results.trajectory import steps_of, with_reason
+from geonh.integrators.validity import Result
+from geonh.results.trajectory import describe, steps_of, with_reason
 
 LARGEST = 6
 """Maximum number of rows of matrices shown in full."""
@@ -95,6 +96,109 @@ def trajectory_card(trajectory: Any) -> str:
     rows = [(q.name, f"{q.error.max():.1e}", f"{q.relative.max():.1e}", q.note) for q in invariants(trajectory)]
     conserved = table(("quantity", "largest change", "relative", "known of it"), rows)
     return card(f"Trajectory of {a['system']}", facts, conserved + "<i>.plot(), .view(), .animate(path)</i>")
+
+
+def sweep_card(sweep: Any) -> str:
+    """HTML card of a sweep: method, number of members, nodes, and what differs and is kept."""
+    nodes = f"{sweep.n_steps} steps, every {sweep.save_every} kept"
+    if sweep.times is not None:
+        nodes = f"{len(sweep.times)} at t = {sweep.times[0]:g} … {sweep.times[-1]:g} s"
+    kept = [one.name for one in sweep.observables] + [one.label(type(one).__name__.lower()) for one in sweep.statistics]
+    facts = [
+        ("method", html.escape(with_reason(describe(sweep.method), sweep.method_reason))),
+        ("members", str(sweep.members.size)),
+        ("differ in", html.escape(", ".join(sweep.members.varied))),
+        ("nodes", nodes),
+        ("kept", html.escape(", ".join(kept))),
+        ("events", html.escape(", ".join(event.name for event in sweep.events) or "none")),
+    ]
+    return card(f"Sweep of {sweep.system.name}", facts, "<i>.solve(), .run(store)</i>")
+
+
+def ensemble_card(ensemble: Any) -> str:
+    """HTML card of an ensemble: how members ended, ranges of the parameters, and spread of the kept observables."""
+    codes, counts = np.unique(ensemble.status, return_counts=True)
+    ended = ", ".join(f"{n} × {Result(int(code)).name.lower()}" for code, n in zip(codes, counts, strict=True))
+    facts = [
+        ("method", html.escape(with_reason(describe(ensemble.method), ensemble.method_reason))),
+        ("members", str(len(ensemble))),
+        ("differ in", html.escape(", ".join(ensemble.batch.varied))),
+        ("nodes", f"{len(ensemble.k)} each"),
+        ("ended", html.escape(ended)),
+    ]
+    if ensemble.faults:
+        first = min(ensemble.faults)
+        facts.append((f"{len(ensemble.faults)} did not start", html.escape(f"first {first}: {ensemble.faults[first]}")))
+    scalars = [(name, np.asarray(values)) for name, values in ensemble.parameters.items()]
+    scalars += [(f"event {name}: t", passed.t[:, 0]) for name, passed in ensemble.events.items()]
+    scalars += [(name, values) for name, values in ensemble.statistics.items() if name.endswith(" over time")]
+    scalars += [(f"{name} at the last node", values) for name, values in ensemble.last.items()]
+    rows = [(name, *_spread(values)) for name, values in scalars if values.dtype.kind == "f" and values.ndim == 1]
+    spread = table(("quantity", "finite", "least", "median", "largest"), rows) if rows else ""
+    return card(
+        f"Ensemble of {ensemble.system.name}",
+        facts,
+        spread + "<i>[member], .to_xarray(), geonh.plotting.plot_fan(ensemble, name)</i>",
+    )
+
+
+def _spread(values: np.ndarray) -> tuple[str, ...]:
+    """Number of finite values, and the least, the median and the largest of them."""
+    finite = values[np.isfinite(values)]
+    return (str(finite.size), *(f"{f(finite):.4g}" if finite.size else "–" for f in (np.min, np.median, np.max)))
+
+
+def linearisation_card(linear: Any) -> str:
+    """HTML card of linear equations: states, matrix, and eigenvalues as decay and frequency."""
+    facts = [
+        ("states z", html.escape(", ".join(linear.states))),
+        ("ż = Az, A", matrix(linear.A)),
+        ("growth", f"{linear.growth:.4g} 1/s"),
+        ("symmetries", f"{linear.symmetries.shape[1]}, factored out"),
+        ("steady motions beside it", f"in {linear.family[0] if linear.family else 0} directions, factored out"),
+    ]
+    largest = [html.escape(linear.coordinates[i]) for i in np.abs(linear.modes).argmax(axis=0)]
+    rows = [
+        (_complex(v), _number(np.array(abs(v.imag) / (2 * np.pi))), at)
+        for v, at in zip(linear.eigenvalues, largest, strict=True)
+    ]
+    return card(
+        "Linear equations", facts, table(("eigenvalue, 1/s", "frequency, Hz", "largest entry of its mode"), rows)
+    )
+
+
+def root_locus_card(locus: Any) -> str:
+    """HTML card of a root locus: parameter, states, growth, and the changes of stability."""
+    facts = [
+        ("parameter", html.escape(f"{locus.parameter} = {locus.values[0]:g} … {locus.values[-1]:g}")),
+        ("values", str(len(locus.values))),
+        ("states", html.escape(", ".join(locus.states))),
+        ("growth", f"{locus.growth.min():.4g} … {locus.growth.max():.4g} 1/s"),
+    ]
+    return card("Root locus", facts, "<i>.crossings(), .plot()</i>")
+
+
+def orbit_card(orbit: Any) -> str:
+    """HTML card of a periodic orbit: period, Floquet multipliers, and accuracy."""
+    facts = [
+        ("period", f"{orbit.period:.10g} s"),
+        ("initial velocity ξ", matrix(orbit.xi)),
+        ("stable", "yes" if orbit.stable else "no"),
+        ("trivial multipliers", str(sum(orbit.trivial))),
+        ("residual", f"{orbit.residual:.1e} after {orbit.iterations} Newton steps"),
+    ]
+    if orbit.parameter:
+        facts.insert(0, (html.escape(orbit.parameter), f"{orbit.value:.9g}"))
+    rows = [(_complex(m), f"{abs(m):.6g}") for m in orbit.multipliers]
+    return card("Periodic orbit", facts, table(("Floquet multiplier", "modulus"), rows))
+
+
+def _complex(value: complex) -> str:
+    return (
+        f"{value.real:.6g} {'+' if value.imag > 0 else '−'} {abs(value.imag):.6g}i"
+        if value.imag
+        else f"{value.real:.6g}"
+    )
 
 
 def method_card(method: Any) -> str:

@@ -115,12 +115,15 @@ class _Settled(eqx.Module):
         resting = roll.projected_velocity(x, xi)
         lam = accelerations_at(roll, t, x, resting)[1]
         rolls = self.may_roll & (_margin(t, g, lam, roll.parameters) >= -CLOSE * jnp.abs(lam[0]))
-        tangents = contact_velocity(t, g, xi, roll.parameters).tangents
-        direction = self._direction(t, x, resting, lam[1:3], tangents)
-        size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
-        rows, right = roll.annihilator(x), roll.right_hand_side(x)
-        begins = struck(_free(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
-        return jnp.where(rolls, resting, begins)
+
+        def begins() -> Array:
+            tangents = contact_velocity(t, g, xi, roll.parameters).tangents
+            direction = self._direction(t, x, resting, lam[1:3], tangents)
+            size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
+            rows, right = roll.annihilator(x), roll.right_hand_side(x)
+            return struck(_free(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
+
+        return lax.cond(rolls, lambda: resting, begins)  # the other one has no derivative where there is no force
 
     def _direction(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
         """Direction d, in the basis of the tangents, shape=[2], with the acceleration of the slip along d."""
@@ -171,14 +174,20 @@ class _Landed(eqx.Module):
         tangential = sticking.impulses[1:]
         size = jnp.sqrt(tangential @ tangential)
         sticks = size <= parameters["static friction"] * sticking.impulses[0]
-        along = tangential / jnp.where(size > 0, size, 1.0)
-        # a flight below rounding may end while the body still rises
-        rubs = jnp.where(approach < 0, parameters["friction"], 0.0)
-        columns = (rubs * (along @ rows[1:]))[:, None]
-        slipping = struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns)
-        settled = _Settled(self.roll, self.slide)(t, g, sticking.xi)
-        stuck = jnp.where(rebound > 0, sticking.xi, settled)
-        return jnp.where(sticks, stuck, slipping.xi)
+
+        def slips() -> Array:
+            along = tangential / jnp.where(size > 0, size, 1.0)
+            # a flight below rounding may end while the body still rises
+            rubs = jnp.where(approach < 0, parameters["friction"], 0.0)
+            columns = (rubs * (along @ rows[1:]))[:, None]
+            return struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns).xi
+
+        def stuck() -> Array:
+            return lax.cond(
+                rebound > 0, lambda: sticking.xi, lambda: _Settled(self.roll, self.slide)(t, g, sticking.xi)
+            )
+
+        return lax.cond(sticks, stuck, slips)
 
 
 class _Next(eqx.Module):

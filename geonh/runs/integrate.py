@@ -26,8 +26,11 @@ from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
+from geonh.results.modes import Modes
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
+from geonh.results.traced_modes import TracedModes
+from geonh.runs.modal_integrate import integrate_modes
 from geonh.runs.start import as_span, as_start, as_traced_span, known_sound
 
 __all__ = ["TracedTrajectory", "integrate"]
@@ -38,7 +41,7 @@ SHORT = 64
 
 @named
 def integrate(
-    system: System,
+    system: System | Modes,
     method: Integrator | str | None = None,
     *,
     xi0: Any,
@@ -50,8 +53,10 @@ def integrate(
     controls: Any = None,
     save_every: int = 1,
     tolerance: Any = None,
+    mode: str | None = None,
+    most_switches: int = 8,
     observables: bool = False,
-) -> TracedTrajectory:
+) -> TracedTrajectory | TracedModes:
     """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
 
     It runs the same machine code, with bitwise equal results, and so do its derivatives: forward mode with the steps,
@@ -66,8 +71,8 @@ def integrate(
 
     Parameters
     ----------
-    system : System
-        System to integrate.
+    system : System or Modes
+        System to integrate; or one that is of several modes at a time, with derivatives through the transitions.
     method : Integrator or str, optional
         As for ``solve``.
     xi0 : array_like, shape=[n]
@@ -89,12 +94,16 @@ def integrate(
         Number of steps between saved nodes, at most ``n_steps``; static under ``jit``.
     tolerance : float, optional
         As for ``solve``.
+    mode : str, optional
+        Mode in which a run of ``Modes`` begins.
+    most_switches : int
+        Number of transitions of a run of ``Modes`` in the result; static under ``jit``. All are made.
     observables : bool
         Without effect, and accepted for one release: observables are computed when they are read.
 
     Returns
     -------
-    TracedTrajectory
+    TracedTrajectory, or TracedModes for Modes
         JAX arrays with a leading axis of length N = n_steps // save_every + 1, under the names of ``Trajectory``: t, g,
         xi, p, energy, multipliers, …; what is not a part of the nodes is computed when it is read. status is 0 on
         success; after a failure the entries repeat the last good node and status holds the ``Result``. No derivative
@@ -120,6 +129,25 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
+    if isinstance(system, Modes):
+        if tolerance is not None:
+            raise ValueError("tolerance= is not for runs with modes, whose steps are of one length")
+        return integrate_modes(
+            system,
+            method,
+            mode,
+            xi0=xi0,
+            g0=g0,
+            dt=dt,
+            n_steps=n_steps,
+            t_end=t_end,
+            t0=t0,
+            controls=controls,
+            save_every=save_every,
+            most_switches=most_switches,
+        )
+    if mode is not None:
+        raise ValueError(f"mode= is for a system of Modes, and {getattr(system, 'name', system)} has no modes")
     method = stepping_method(method, tolerance, controls).method
     varies, save_every = isinstance(method, VariableSteps), as_count(save_every, "save_every")
     dt, n_steps, _, end = (as_traced_span if varies else as_span)(dt, n_steps, t_end, t0)

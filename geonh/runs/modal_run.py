@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from geonh.results.modes import Modes, Switches
 from geonh.results.nodes import Nodes
 from geonh.results.record import unflatten
 from geonh.runs.loop import portion
+from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
 from geonh.runs.mode_loop import SOON, ModeLoop, Place, vector
 
 MOST = 1000
@@ -36,28 +36,6 @@ OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
-
-
-class Piece(NamedTuple):
-    """Consecutive nodes in one mode: rows (k, g, p⁺, p⁻), shape=[j, width], and their times, shape=[j]."""
-
-    mode: int
-    rows: np.ndarray
-    t: np.ndarray
-
-
-class Switch(NamedTuple):
-    """A transition: the step in which it lies, its time, modes before and after, configuration as a vector of
-    shape=[size], velocities before and after, shape=[n].
-    """
-
-    k: int
-    t: float
-    source: int
-    target: int
-    g_vector: np.ndarray
-    xi_before: np.ndarray
-    xi_after: np.ndarray
 
 
 @dataclass
@@ -76,6 +54,10 @@ class ModalRun:
         Time of the last transition of an earlier run that this one continues; nan if there is none.
     engine : str
         Engine that runs the loops.
+    loops : dict of int to ModeLoop
+        Programs of the modes, by index, made when they are first needed.
+    n_rows : int
+        Number of nodes so far.
     """
 
     modes: Modes
@@ -92,6 +74,7 @@ class ModalRun:
     since: float = float("nan")
     engine: str = ""
     loops: dict[int, ModeLoop] = field(default_factory=dict)
+    n_rows: int = 0
 
     @property
     def system(self) -> System:
@@ -206,11 +189,12 @@ class ModalRun:
         """Take the transition of a guard at its crossing: the place after it, in the next mode."""
         loop, source, before = self.loop, self.mode, self._place(guard)
         name = guard.names[guard.which[0]]
-        transition = next(one for one in loop.transitions if one.name == name)
+        which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
+        transition = loop.transitions[which]
         g, xi, p_before = loop.leave(transition, before)
         chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
         target = self.modes.index(chosen, "the target of a transition")
-        g_before, at = guard.g_vector[0], guard.t[:1]
+        g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
         self._save(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
         arrived = self.loop.arrive(Place(before.t, g, xi), transition.reset is None)
@@ -220,7 +204,7 @@ class ModalRun:
                 f"residual {arrived.residual:.2g}; leave reset= out to have the velocity projected on them"
             )
         self._save(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
-        self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi))
+        self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
         return Place(before.t, arrived.g, arrived.xi)
 
     def _violated(self, loop: ModeLoop) -> Crossings | None:
@@ -270,6 +254,7 @@ class ModalRun:
 
     def _save(self, rows: np.ndarray, t: np.ndarray) -> None:
         self.pieces.append(Piece(self.mode, rows, np.asarray(t, float)))
+        self.n_rows += len(rows)
 
     def keep(self, nodes: Nodes, t: float) -> None:
         """Begin with the nodes of an earlier run up to a time, without a last one that a longer run would not save."""
@@ -280,36 +265,19 @@ class ModalRun:
         edges = [0, *(np.flatnonzero(np.diff(kept.mode)) + 1).tolist(), len(rows)]
         for begin, end in itertools.pairwise(edges):
             self.pieces.append(Piece(int(kept.mode[begin]), rows[begin:end], kept.t[begin:end]))
+        self.n_rows = len(rows)
 
     def nodes(self) -> Nodes:
         """All nodes."""
-        rows = np.concatenate([piece.rows for piece in self.pieces])
-        nodes = Nodes.of_rows(rows, self.system.group.dim)
-        return nodes._replace(
-            k=nodes.k.astype(np.int64),
-            t=np.concatenate([piece.t for piece in self.pieces]),
-            mode=np.repeat([piece.mode for piece in self.pieces], [len(piece.rows) for piece in self.pieces]),
-        )
+        return nodes_of(self.pieces, self.system.group.dim)
 
     def all_switches(self, earlier: Switches) -> Switches:
         """Transitions of an earlier run that this one continues, and then its own."""
-        if not self.switches:
-            return earlier
-        columns = map(np.array, zip(*self.switches, strict=True))
-        return earlier.joined(Switches(self.modes.names, *columns))
+        return joined_switches(earlier, self.switches)
 
     def all_crossings(self, size: int) -> Crossings:
-        """Events in all modes, of points with ``size`` entries; nan for the multipliers that a mode has not."""
-        found = [c for c in self.crossings if len(c.t)]
-        m = max((c.multipliers.shape[1] for c in found), default=0)
-        names, n = tuple(event.name for event in self.events), self.system.group.dim
-        joined = Crossings.none(names, size, n, m)
-        for c in found:
-            lam = np.full((len(c.t), m), np.nan)
-            lam[:, : c.multipliers.shape[1]] = c.multipliers
-            which = np.array([names.index(c.names[i]) for i in c.which], np.int64)
-            joined = joined.joined(c._replace(names=names, which=which, multipliers=lam))
-        return joined
+        """Events in all modes, of points with ``size`` entries."""
+        return joined_crossings(self.crossings, [event.name for event in self.events], size, self.system.group.dim)
 
 
 def _is_same(t: float, other: float, dt: float) -> bool:

@@ -194,13 +194,13 @@ class ModeLoop(Watching):
     def leave(self, transition: Transition, here: Place) -> Left:
         """Place after the reset of a transition."""
         if transition.name not in self._leaving:
-            self._leaving[transition.name] = prepared(_left, (self.system, transition.reset), here)
+            self._leaving[transition.name] = prepared(left_by, (self.system, transition.reset), here)
         return _one(self._leaving[transition.name](_many(here)))
 
     def arrive(self, here: Place, projects: bool) -> Arrived:
         """Place after a transition to this mode, onto whose constraints the velocity is projected if wanted."""
         if projects not in self._arriving:
-            self._arriving[projects] = prepared(_arrived, (self.system, projects), here)
+            self._arriving[projects] = prepared(arrived_at, (self.system, projects), here)
         return _one(self._arriving[projects](_many(here)))
 
 
@@ -260,7 +260,7 @@ def _values_soon(problem: Problem, timed: Timed) -> Array:
     return at_node(problem._replace(clock=part), Node.of(state))[1]
 
 
-def _left(tree: tuple[System, Callable | None], here: Place) -> Left:
+def left_by(tree: tuple[System, Callable | None], here: Place) -> Left:
     """Place after a user's reset."""
     (system, reset), (t, g, xi) = tree, here
     p = system.momentum(system.at(g, t), xi)
@@ -272,7 +272,7 @@ def _left(tree: tuple[System, Callable | None], here: Place) -> Left:
     return Left(g, evaluated("reset", lambda: value), p)
 
 
-def _arrived(tree: tuple[System, bool], here: Place) -> Arrived:
+def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
     """Place on the constraints of a system, onto which the velocity is projected if wanted."""
     (system, projects), (t, g, xi) = tree, here
     g, _ = onto(system, g, t)

@@ -169,3 +169,11 @@ def test_a_file_is_written_as_csv_and_mcap(tmp_path):
     said = geonh("export", str(tmp_path / "suslov.nc"), "--out", str(tmp_path / "run.txt"))
     assert said.exit_code == 2
     assert "written as .csv or .mcap" in said.output
+
+
+def test_parameters_of_a_run_that_is_viewed_must_be_its_own(tmp_path):
+    file = str(tmp_path / "suslov.nc")
+    assert geonh("run", "suslov", "--steps", "5", "--no-figure", "--out", file).exit_code == 0
+    said = geonh("view", file, "--system", "suslov", "--set", "J=1,0,0;0,2,0;0,0,2.5")
+    assert said.exit_code == 2
+    assert "is not what the run of suslov was made with: parameters: J" in " ".join(said.output.split())

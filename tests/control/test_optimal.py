@@ -204,6 +204,10 @@ def test_bad_input_is_named(options, words):
         optimal_control(SLEIGH, **{"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 10} | options)
 
 
+ENDLESS: list = []
+ENDLESS.append(ENDLESS)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -212,6 +216,9 @@ def test_bad_input_is_named(options, words):
         ({"free_span": True}, RuntimeError, "the cost decreases with the span without bound"),
         ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
         ({"guess": (np.zeros((5, 2)), np.zeros((5, 1)))}, ValueError, "guess must be points of R"),
+        ({"guess": lambda t: (ENDLESS, ENDLESS)}, ValueError, "guess contains itself"),
+        ({"start": [ENDLESS]}, ValueError, "start contains itself"),
+        ({"guess": lambda t: 0.0}, TypeError, r"guess must return \(g, u\)"),
         ({"max_iterations": -1}, ValueError, "max_iterations must be a positive integer"),
     ],
 )

@@ -1,7 +1,9 @@
 """Live pages: in headless Chromium, from disk, without a network. Screenshots go to $GEONH_SCREENSHOTS."""
 
+import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import jax.numpy as jnp
 import numpy as np
@@ -160,8 +162,10 @@ def test_two_runs_links_and_tables(opened, files):
     assert again.evaluate("geonhPlay.runs.map((run) => run.settings.parameters.m)") == [1, 2]
     again.evaluate("geonhPlay.advance(0.3)")
     assert (observed(again)["energy"], observed(again, 1)["energy"]) == apart
-    broken = opened(path, link="#%7B%22runs%22%3A%5B%7B%22method%22%3A7%2C%22dt%22%3A-1%7D%5D%7D")
-    assert broken.evaluate("geonhPlay.runs.map((run) => [run.settings.method, run.settings.dt])") == [[0, 0.01]]
+    damages = ({"method": 7, "dt": -1}, {"method": "length", "dt": "0.1"}, None, 5, {"point": "abc", "parameters": 1})
+    for damage in damages:
+        broken = opened(path, link="#" + quote(json.dumps({"runs": [damage]})))
+        assert broken.evaluate("geonhPlay.runs.map((run) => [run.settings.method, run.settings.dt])") == [[0, 0.01]]
 
 
 def test_it_works_at_the_width_of_a_phone_and_by_keyboard(opened, files):

@@ -199,6 +199,19 @@ def test_the_name_of_a_coefficient_may_be_text_of_numpy_and_its_multiplier_must_
         accelerations(sliding(Friction(SLIP, 0.3, normal=3)), *at)
 
 
+ENDLESS: list = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize("name", ["coefficient", "normal"])
+def test_functions_of_friction_that_return_no_number_are_named(name):
+    """A list that contains itself, in which JAX would lose the process's recursion depth."""
+    for value in (ENDLESS, None, "text"):
+        friction = Friction(SLIP, **{"coefficient": 0.3, name: lambda *_, value=value: value})
+        with pytest.raises((TypeError, ValueError), match=f"{name} returned"):
+            sliding(friction)
+
+
 def sliding(forces):
     return gn.System(
         Translations(3),

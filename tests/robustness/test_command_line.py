@@ -349,6 +349,23 @@ def test_a_signal_ends_it_with_its_code_and_an_answer_at_once(tmp_path, number, 
     assert "ignored" not in rest
 
 
+@pytest.mark.parametrize("module", ["geonh.cli", "typer", "rich"])
+def test_a_ctrl_c_while_the_command_line_is_imported_ends_it_silently(module):
+    code = f"""
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["geonh", "list"]
+from geonh.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_a_ctrl_c_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch):
     """There Python prints an exception and goes on; it comes a moment later."""
     printed, sent, slept = [], [], []

@@ -311,12 +311,13 @@
     if (geonhCameras().includes(given.camera)) state.camera = given.camera;
     return given.runs.slice(0, 2).map((said) => {
       const settings = defaults();
-      if (header.models[said.method]) settings.method = said.method;
-      if (said.dt > 0 && isFinite(said.dt)) settings.dt = said.dt;
+      if (Number.isInteger(said?.method) && header.models[said.method]) settings.method = said.method;
+      if (Number.isFinite(said?.dt) && said.dt > 0) settings.dt = said.dt;
       for (const name of Object.keys(settings.parameters))
-        if (Number.isFinite(said.parameters?.[name])) settings.parameters[name] = said.parameters[name];
+        if (Number.isFinite(said?.parameters?.[name])) settings.parameters[name] = said.parameters[name];
       for (const name of ["point", "velocity", "inputs"])
-        if (said[name]?.length === settings[name].length && said[name].every(Number.isFinite)) settings[name] = said[name];
+        if (Array.isArray(said?.[name]) && said[name].length === settings[name].length && said[name].every(Number.isFinite))
+          settings[name] = said[name];
       return settings;
     });
   }

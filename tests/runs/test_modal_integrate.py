@@ -1,0 +1,188 @@
+"""Derivatives of runs with modes through transitions, against exact ones and differences."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh import rolling
+from geonh.groups import Translations
+from geonh.integrators import Result
+
+G = 9.81
+
+
+class Bounce(eqx.Module):
+    """Newton's law with the restitution of a system that the reset holds."""
+
+    ball: gn.System
+
+    def __call__(self, t, x, xi):
+        return -self.ball.parameters["e"] * xi
+
+
+@functools.cache
+def bouncing():
+    ball = gn.System(
+        Translations(1),
+        metric=[1.0],
+        potential=lambda x, p: p["G"] * x[0],
+        parameters={"G": G, "e": 0.8},
+        name="ball",
+    )
+    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
+    return gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", Bounce(ball))], name="bouncing")
+
+
+def bounced(h, v, e, gravity, dt, t0, method="rkmk4"):
+    run = gn.integrate(
+        bouncing().with_parameters(e=e, G=gravity),
+        method,
+        mode="flight",
+        g0=jnp.stack([h]),
+        xi0=jnp.stack([v]),
+        dt=dt,
+        t0=t0,
+        n_steps=60,
+        save_every=20,
+    )
+    return jnp.concatenate([run.g[-1], run.xi[-1], run.switch_t[:2], run.switch_xi[0], run.g[1] * run.xi[2]])
+
+
+def exactly(h, v, e, gravity, dt, t0):
+    """The same by the laws of fall, of a ball that hits the floor twice."""
+    down = jnp.sqrt(v**2 + 2 * gravity * h)
+    first, second = (v + down) / gravity, (v + down) / gravity + 2 * e * down / gravity
+    up = e * e * down
+
+    def at(t):
+        free = (h + v * t - gravity * t**2 / 2, v - gravity * t)
+        s = t - first
+        once = (e * down * s - gravity * s**2 / 2, e * down - gravity * s)
+        s = t - second
+        twice = (up * s - gravity * s**2 / 2, up - gravity * s)
+        return [jnp.where(t < first, a, jnp.where(t < second, b, c)) for a, b, c in zip(free, once, twice, strict=True)]
+
+    end, place, velocity = at(60 * dt), at(20 * dt)[0], at(40 * dt)[1]
+    return jnp.stack([*end, t0 + first, t0 + second, e * down, place * velocity])
+
+
+AT = (1.0, 0.3, 0.8, G, 0.025, 0.1)
+
+
+def test_a_bouncing_ball_has_the_derivatives_of_the_laws_of_fall():
+    with gn.float64():
+        at = tuple(map(jnp.asarray, AT))
+        np.testing.assert_allclose(bounced(*at), exactly(*at), atol=1e-13)
+        wanted = np.stack(jax.jacfwd(exactly, argnums=range(6))(*at)).T
+        forward = np.stack(jax.jacfwd(bounced, argnums=range(6))(*at)).T
+        np.testing.assert_allclose(forward, wanted, rtol=1e-12, atol=1e-11)
+        backward = np.stack(jax.jit(jax.jacrev(bounced, argnums=range(6)))(*at)).T
+        np.testing.assert_allclose(backward, wanted, rtol=1e-12, atol=1e-11)
+
+
+def test_values_are_those_of_solve_and_batches_those_of_members():
+    given = {"mode": "flight", "dt": 0.025, "n_steps": 60}
+    run = gn.solve(bouncing(), "rkmk4", g0=[1.0], xi0=[0.3], **given)
+    with gn.float64():
+        traced = gn.integrate(bouncing(), "rkmk4", g0=[1.0], xi0=[0.3], **given)
+        on_grid = np.isin(run.t, traced.t) & (np.diff(run.t, prepend=-1.0) > 0)
+        np.testing.assert_array_equal(traced.g, run.g[on_grid])
+        np.testing.assert_array_equal(traced.xi, run.xi[on_grid])
+        np.testing.assert_allclose(traced.energy, run.energy[on_grid], rtol=1e-14)
+        np.testing.assert_array_equal(traced.switch_t[:2], run.switches.t)
+        assert traced.names == ("flight",)
+        assert int(traced.n_switches) == len(run.switches.t)
+        assert np.isnan(traced.switch_t[len(run.switches.t) :]).all()
+
+        def end(v):
+            return gn.integrate(bouncing(), "rkmk4", g0=[1.0], xi0=v[None], **given).g[-1, 0]
+
+        v = jnp.array([0.3, 0.5])
+        np.testing.assert_array_equal(jax.vmap(end)(v), [end(v[0]), end(v[1])])
+        np.testing.assert_array_equal(jax.vmap(jax.grad(end))(v), [jax.grad(end)(v[0]), jax.grad(end)(v[1])])
+
+
+@pytest.mark.slow
+def test_a_relay_against_differences():
+    """Two modes whose guards have no direction, with a potential that depends on time."""
+    side = gn.Event(lambda t, x, xi, lam, p: x[0] - p["b"] * t, name="line")
+
+    def of(stiffness):
+        return gn.System(
+            Translations(2),
+            metric=[1.0, 2.0],
+            potential=lambda x, p: p["c"] * stiffness * x[0] + jnp.cos(x[1] + x[0]),
+            parameters={"b": 0.1, "c": 1.0},
+        )
+
+    modes = gn.Modes(
+        {"left": of(-2.0), "right": of(3.0)},
+        [gn.Transition("left", side, "right"), gn.Transition("right", side, "left")],
+    )
+
+    def end(at):
+        run = gn.integrate(
+            modes.with_parameters(b=at[0], c=at[1]),
+            "gauss4",
+            mode="left",
+            g0=at[2:4],
+            xi0=at[4:6],
+            dt=0.05,
+            n_steps=60,
+        )
+        return jnp.concatenate([run.g[-1], run.xi[-1], run.switch_t[:2]]), run.n_switches
+
+    with gn.float64():
+        at = jnp.array([0.1, 1.0, -0.6, 0.2, 0.4, 0.3])
+        assert int(end(at)[1]) >= 2
+        backward = jax.jacrev(lambda at: end(at)[0])(at)
+        steps = 1e-5 * np.eye(6)
+        by = np.stack([(end(at + d)[0] - end(at - d)[0]) / 2e-5 for d in steps], axis=1)
+        np.testing.assert_allclose(backward, by, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_ball_that_slides_then_rolls():
+    """By friction and initial slip; x(T) = 12v²/(49μg) + 5v/7·(T − 2v/(7μg))."""
+    ball = rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=0.3, name="thrown ball")
+    g0, still = rolling.start(ball)
+    _, along = rolling.start(ball, slip=[1.0, 0.0, 0.0])
+
+    def end(v, mu):
+        modes = ball.with_parameters(friction=mu, **{"static friction": mu})
+        run = gn.integrate(modes, "gauss4", mode="slide", g0=g0, xi0=still + v * (along - still), dt=0.005, n_steps=100)
+        return jnp.stack([run.g[-1, 0, 3], run.xi[-1, 3], run.switch_t[0]])
+
+    def exact(v, mu):
+        begins = 2 * v / (7 * mu * G)
+        return jnp.stack([12 * v**2 / (49 * mu * G) + 5 * v / 7 * (0.5 - begins), begins])
+
+    with gn.float64():
+        at = jnp.asarray(2.0), jnp.asarray(0.3)
+        wanted = np.stack(jax.jacfwd(exact, argnums=(0, 1))(*at)).T
+        for derivative in (jax.jacfwd, jax.jacrev):
+            found = np.stack(derivative(end, argnums=(0, 1))(*at)).T
+            np.testing.assert_allclose(found[[0, 2]], wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_what_is_refused():
+    given = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.02, "n_steps": 10}
+    with gn.float64():
+        with pytest.raises(ValueError, match=r"nodes are \(g, ξ\) alone"):
+            gn.integrate(bouncing(), "gni", **given)
+        with pytest.raises(ValueError, match="mode must be one of flight"):
+            gn.integrate(bouncing(), **given | {"mode": None})
+        with pytest.raises(ValueError, match="has no modes"):
+            gn.integrate(bouncing().systems[0], **given)
+        with pytest.raises(ValueError, match="tolerance= is not for runs with modes"):
+            gn.integrate(bouncing(), tolerance=1e-6, **given)
+        with pytest.raises(ValueError, match="save_every must divide"):
+            gn.integrate(bouncing(), save_every=3, **given)
+        zeno = gn.integrate(bouncing().with_parameters(e=0.3), **given | {"dt": 0.1})
+        assert int(zeno.status[-1]) == Result.SWITCHES
+        assert not bool(zeno.success)
