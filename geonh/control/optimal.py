@@ -21,6 +21,7 @@ from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.steering import Ends, Wanted, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.engine import as_numbers, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import as_method
@@ -85,9 +86,10 @@ class OptimalControl:
 
     __repr__ = __str__
 
+    @in_float64
     def control(self, t: Any) -> Any:
         """u(t), shape=[n_u], linear between the nodes; t may be traced."""
-        return interpolated(t, self.t, self.u)
+        return interpolated(as_numbers(t, "t"), self.t, self.u)
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.control.guess import TRIES, motions, resampled
@@ -78,7 +79,10 @@ class ModelPredictiveControl:
         ------
         RuntimeError
             If no first plan is found.
+        ValueError, TypeError
+            For invalid input.
         """
+        refuse_traced("a controller solves an optimal control problem at numbers", t=t, g=g, xi=xi)
         group = self._problem.system.group
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)

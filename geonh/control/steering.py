@@ -12,6 +12,7 @@ from jax import Array
 
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
+from geonh.arguments.precision import has_tracers
 from geonh.arguments.validators import as_constant, as_count, as_float64, close, shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
@@ -219,6 +220,7 @@ def _states(system: System, ends: Ends, t0: float, span: float) -> States:
         raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
         raise ValueError(f"free: {list(free)} has a repeated name")
+    has_tracers(start=ends.start, end=ends.end)  # refuses a list that contains itself
     g0, g1 = system.point(ends.start, name="start"), None if ends.end is None else system.point(ends.end, name="end")
     xi0 = np.zeros(n) if ends.xi_start is None else as_float64(ends.xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"

@@ -103,9 +103,10 @@ class Convergence:
 
     def plot(self) -> Figure:
         """Plot the error against the step size or the tolerance, with a line of the declared slope."""
-        import matplotlib.pyplot as plt
+        from geonh.plotting.figures import empty_figure
 
-        figure, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
+        figure = empty_figure((5.5, 4.2))
+        axes = figure.subplots()
         axes.loglog(self.scale, self.position_error, "o-", label="$g$")
         axes.loglog(self.scale, self.velocity_error, "s--", label=r"$\xi$")
         below = np.min([self.position_error[0], self.velocity_error[0]]) / 3  # beside the curves, not on them

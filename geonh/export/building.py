@@ -16,6 +16,7 @@ from geonh.export import c, casadi, fmi, javascript
 from geonh.export.model import Model
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
+from geonh.results.replacing import naming
 from geonh.systems import catalogue
 
 TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {
@@ -122,9 +123,10 @@ def build(
         raise ValueError(f"derivatives goes with target='c', not {target!r}")
     folder, prefix = _destination(path)
     model = Model.of(system, method, xi0=xi0, g0=g0, dt=dt, t0=t0, controls=controls, meanings=_meanings(system))
-    folder.mkdir(parents=True, exist_ok=True)
     write = c.write_with_derivatives if derivatives else TARGETS[target]
-    files = write(model, prefix, folder, Target(triple, cpu, features))
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        files = write(model, prefix, folder, Target(triple, cpu, features))
     return Built(folder, tuple(files), model)
 
 

@@ -156,8 +156,9 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
             break
     assert process is not None
     _, said = process.communicate()
-    if process.returncode:
-        raise OSError(f"ffmpeg could not write the animation: {said.decode(errors='replace').strip()[-300:]}")
+    if process.returncode or said:  # on a full disk it prints an error and succeeds
+        reason = said.decode(errors="replace").strip()[-300:] or f"it ended with code {process.returncode}"
+        raise OSError(f"ffmpeg could not write the animation: {reason}")
 
 
 def _write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:

@@ -281,11 +281,11 @@ class Section(Labelled):
         TypeError, ValueError
             As of ``values``.
         """
-        import matplotlib.pyplot as plt
-
+        from geonh.plotting.figures import empty_figure
         from geonh.plotting.labels import symbol
 
-        figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
+        figure = empty_figure((5.0, 4.5))
+        axes = figure.subplots()
         axes.plot(self.values(horizontal), self.values(vertical), ".", ms=3)
         axes.set(xlabel=symbol(horizontal), ylabel=symbol(vertical), title=f"Poincaré section, {len(self)} crossings")
         axes.grid(alpha=0.3)

@@ -172,10 +172,8 @@ def test_a_file_is_written_as_csv_and_mcap(tmp_path):
 
 
 def test_parameters_of_a_run_that_is_viewed_must_be_its_own(tmp_path):
-    file, page = str(tmp_path / "suslov.nc"), str(tmp_path / "page.html")
+    file = str(tmp_path / "suslov.nc")
     assert geonh("run", "suslov", "--steps", "5", "--no-figure", "--out", file).exit_code == 0
-    words = ("view", file, "--out", page, "--system", "suslov")
-    assert geonh(*words).exit_code == 0
-    said = geonh(*words, "--set", "J=1,0,0;0,2,0;0,0,2.5")
+    said = geonh("view", file, "--system", "suslov", "--set", "J=1,0,0;0,2,0;0,0,2.5")
     assert said.exit_code == 2
     assert "is not what the run of suslov was made with: parameters: J" in " ".join(said.output.split())

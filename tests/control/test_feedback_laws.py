@@ -71,6 +71,8 @@ def test_a_law_is_computed_in_double_precision_outside_of_runs():
     """From arrays or lists: u* and gains at a node, to rounding; errors name its argument."""
     motion = optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=8, guess=lambda t: (jnp.ones(1), [0.1]))
     law, k = tracking(motion), 3
+    middle = (motion.t[k] + motion.t[k + 1]) / 2
+    np.testing.assert_allclose(motion.control(middle), (motion.u[k] + motion.u[k + 1]) / 2, rtol=0, atol=1e-15)
     error = np.array([1e-3, -2e-3])
     u = law(motion.t[k], (motion.g[k] + error[:1]).tolist(), motion.xi[k] + error[1:])
     np.testing.assert_allclose(u, motion.u[k] - law.gains[k] @ error, rtol=0, atol=1e-15)

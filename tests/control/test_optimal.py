@@ -217,6 +217,7 @@ ENDLESS.append(ENDLESS)
         ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
         ({"guess": (np.zeros((5, 2)), np.zeros((5, 1)))}, ValueError, "guess must be points of R"),
         ({"guess": lambda t: (ENDLESS, ENDLESS)}, ValueError, "guess contains itself"),
+        ({"start": [ENDLESS]}, ValueError, "start contains itself"),
         ({"guess": lambda t: 0.0}, TypeError, r"guess must return \(g, u\)"),
         ({"max_iterations": -1}, ValueError, "max_iterations must be a positive integer"),
     ],

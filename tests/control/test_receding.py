@@ -1,5 +1,6 @@
 """Model predictive control: plans that recede, against the optimum over the horizon, obstacles, disturbances."""
 
+import jax
 import numpy as np
 import pytest
 from test_optimal import MASS, SLEIGH
@@ -85,3 +86,8 @@ def test_what_is_wrong_is_said():
         controller(0.0, [0.0], [0.0, 1.0])
     with pytest.raises(RuntimeError, match="no plan of mass"):
         mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, end=[1.0], bounds=(-0.1, 0.1))(0.0, [0.0], [0.0])
+    controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4)
+    for name in ("t", "g", "xi"):
+        given = {"t": 0.0, "g": np.zeros(1), "xi": np.zeros(1)}
+        with pytest.raises(TypeError, match=f"^{name} must not be traced"), gn.float64():
+            jax.make_jaxpr(lambda value, given=given, name=name: controller(**given | {name: value}))(given[name])

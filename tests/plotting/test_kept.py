@@ -144,6 +144,22 @@ def test_animations_are_as_large_as_asked_and_follow_small_bodies(tmp_path):
         assert np.abs(body.mean(axis=0) - [190, 320]).max() < 60
 
 
+@pytest.mark.parametrize(("code", "words"), [(0, "No space left"), (3, "ended with code 3")])
+def test_an_mp4_that_ffmpeg_could_not_write_is_no_file(sleigh, tmp_path, monkeypatch, code, words):
+    """On a full disk ffmpeg prints an error, leaves a file without an index, and may end with code 0."""
+    from matplotlib.animation import writers
+
+    program = tmp_path / "ffmpeg"
+    said = "" if code else "echo 'No space left on device' >&2;"
+    program.write_text(f'#!/bin/sh\ncat >/dev/null; for last; do :; done; echo x >"$last"; {said} exit {code}\n')
+    program.chmod(0o755)
+    monkeypatch.setitem(matplotlib.rcParams, "animation.ffmpeg_path", str(program))
+    monkeypatch.setattr(writers, "is_available", lambda name: True)
+    with pytest.raises(OSError, match=words):
+        sleigh.animate(tmp_path / "a.mp4", fps=5, speed=10, dpi=20, trail=1.0)
+    assert not (tmp_path / "a.mp4").exists()
+
+
 def test_mp4_needs_ffmpeg_and_says_so(sleigh, tmp_path, monkeypatch):
     from matplotlib.animation import writers
 

@@ -38,6 +38,44 @@ def refused(path):
     return str(warned.value)
 
 
+# --- a full disk ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full():
+    """A limit of 2048 bytes for each file, as on a disk that becomes full."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def written(function, path):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
+        try:
+            function(path)
+        except OSError as error:
+            return error
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        raise AssertionError
+
+    return written
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are listed on Linux")
+def test_a_full_disk_is_said_with_the_name_of_the_file_and_nothing_stays(path, full, tmp_path):
+    """Also no deleted file that the NetCDF library holds open, which would keep its space."""
+    run = gn.Trajectory.load(path)
+    writers = {"a.csv": run.to_csv, "a.html": lambda to: gn.viewer.view(run, path=to), "a.nc": run.save}
+    for name, write in writers.items():
+        error = full(write, tmp_path / name)
+        assert str(tmp_path / name) in str(error)
+        assert list(tmp_path.iterdir()) == []
+    held = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    sizes = [os.stat(file).st_size for file in held if os.path.lexists(file) and ".part/" in os.readlink(file)]
+    assert sum(sizes) == 0
+    with pytest.raises(OSError, match=f"No such file.*{tmp_path}/missing/a.html"):
+        gn.viewer.view(run, path=tmp_path / "missing" / "a.html")
+
+
 # --- damaged -------------------------------------------------------------------------------------------------
 
 
