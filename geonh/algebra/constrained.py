@@ -3,17 +3,22 @@
 With rows μ, shape=[m, n], of which QR decomposition μᵀ = QR by Householder's reflections gives the null space, its
 basis Z of n − m orthonormal rows, solutions are x = μ⁺b + Zᵀa with n − m unknowns a, where elimination has n + m. The
 rows need not be orthogonalized: only digits along nearly parallel ones are lost, never those along the null space.
+M is needed for n − m + 1 vectors alone, so that its products may be given in its place (``constrained_by_products``).
+They keep digits too: entries of M of a long chain of bodies are the moments of inertia of all of it, which cancel in
+Zᵀa.
 
 Source: Benzi, Golub, Liesen, *Numerical solution of saddle point problems*, Acta Numerica 14 (2005), §6.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from geonh.algebra.elimination import eliminated
 from geonh.engine import Named
 from geonh.engine.internals import ad
 
@@ -32,6 +37,30 @@ def constrained(M: Array, mu: Array, force: Array, right: Array) -> Array:
     m, n = mu.shape
     matrix = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     return jnp.linalg.solve(matrix, jnp.concatenate([force, right]))[:n]
+
+
+@Named
+def free_motions(mu: Array, right: Array) -> Array:
+    """Orthonormal rows of the null space of μ, and after them the least x with μx = right, shape=[n − m + 1, n]."""
+    null = jnp.linalg.qr(mu.T, mode="complete")[0][:, len(mu) :].T
+    return jnp.concatenate([null, jnp.linalg.lstsq(mu, right)[0][None]])
+
+
+class Motion(NamedTuple):
+    """x and Mx, each of shape=[n], of a solution of Mx − μᵀλ = force and μx = right."""
+
+    x: Array
+    image: Array
+
+
+def constrained_by_products(products: Callable[[Array], Array], mu: Array, force: Array, right: Array) -> Motion:
+    """``constrained``, with MX of rows X, both of shape=[k, n], in place of M; no derivative flows through it."""
+    mu, force, right = lax.stop_gradient((mu, force, right))
+    motions = free_motions(mu, right)
+    images, basis = lax.stop_gradient(products(motions)), motions[:-1]
+    right = basis @ (force - images[-1])
+    a = eliminated(basis @ images[:-1].T, right[:, None], symmetric=True)[:, 0]
+    return Motion(motions[-1] + a @ basis, images[-1] + a @ images[:-1])
 
 
 @Named

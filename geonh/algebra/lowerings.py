@@ -248,6 +248,10 @@ register_lowering(
     lambda em, eqn, xs: [reflections.constrained(em, *(em.memory(x, "d") for x in xs))],
 )
 register_lowering(
+    constrained.free_motions.primitive,
+    lambda em, eqn, xs: [reflections.free_motions(em, *(em.memory(x, "d") for x in xs))],
+)
+register_lowering(
     constrained.multipliers.primitive,
     lambda em, eqn, xs: [reflections.multipliers(em, *(em.memory(x, "d") for x in xs))],
 )

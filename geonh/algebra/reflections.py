@@ -155,6 +155,23 @@ def null_space(em: Emitter, F: Factors, n: int) -> Memory:
     return called(em, f"null_space.{m}.{n}", [F.vectors, F.scales], [((n - m, length), "d")], write)[0]
 
 
+def free_motions(em: Emitter, mu: Memory, right: Memory) -> Memory:
+    """Rows of ``null_space`` and of ``least``, shape=[n − m + 1, n]."""
+    (m, n), F = mu.shape, factors(em, mu)
+    Z, x = null_space(em, F, n), least(em, F, n, right)
+    r, length = Z.shape
+
+    def write(rows: Rows) -> None:
+        def copied(source: str, j: Entry, i: Entry) -> None:
+            for at, width in rows.pieces(n):
+                rows.store(rows.load(rows.address(source, length, i, at), width), rows.address("%r0", n, j, at), width)
+
+        rows.loop(0, r, lambda j: copied("%a0", j, j))
+        copied("%a1", r, 0)
+
+    return called(em, f"free_motions.{m}.{n}", [Z, x], [((r + 1, n), "d")], write)[0]
+
+
 def oriented_null_space(em: Emitter, mu: Memory) -> Memory:
     """``null_space``, shape=[n − m, n], with det[μ; Z] > 0: each reflection changes the sign, and each Lₖₖ < 0."""
     (m, n), F = mu.shape, factors(em, mu)

@@ -30,15 +30,7 @@ def check(
         refuse(f"{name} has no start: give it a variable xi0")
     began = time.perf_counter()
     with refusing(ValueError, TypeError, gn.IntegrationError):
-        predicted = gn.diagnostics.predicted_drift(
-            words.system,
-            words.integrator,
-            xi0=words.start.xi0,
-            g0=words.start.g0,
-            dt=words.dt,
-            n_steps=words.n_steps,
-            controls=words.entry.controls,
-        )
+        predicted = gn.diagnostics.predicted_drift(words.system, words.integrator, n_steps=words.n_steps, **words.begin)
     table = new_table("quantity", "largest change", "± quadrature", "slope, 1/s")
     for key, change in predicted.changes.items():
         row = (f"{abs(change).max():.2e}", f"{predicted.errors[key]:.0e}", f"{abs(predicted.slope(key)).max():.1e}")

@@ -46,6 +46,11 @@ class Chosen:
         """Initial conditions of the entry; those of a user's file may be None."""
         return self.entry.start(self.system)
 
+    @property
+    def begin(self) -> dict[str, Any]:
+        """Arguments of ``solve`` for the start, the time step and the controls."""
+        return {"xi0": self.start.xi0, "g0": self.start.g0, "dt": self.dt, "controls": self.entry.controls}
+
     def system_of(self, file: Trajectory) -> System:
         """System with the parameters of a file, but for those of ``--set``."""
         return self.entry.system(**{**self.entry.known(file.attributes["parameters"]), **self.parameters})

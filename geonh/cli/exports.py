@@ -50,10 +50,7 @@ def build(
             cpu=cpu,
             features=features,
             derivatives=derivatives,
-            xi0=words.start.xi0,
-            g0=words.start.g0,
-            dt=words.dt,
-            controls=words.entry.controls,
+            **words.begin,
         )
     for file in built.files:
         out.print(f"saved {escape(str(file))}, {file.stat().st_size / 1e3:.1f} kB", highlight=False, soft_wrap=True)
@@ -79,14 +76,6 @@ def play(
     page = path_of(output or f"{words.entry.name}.html", "--out")
     offered = [integrator_of(method) for method in methods or []]
     with refusing(ValueError, TypeError, OSError):
-        made = gn.export.play(
-            words.system,
-            page,
-            offered or None,
-            xi0=words.start.xi0,
-            g0=words.start.g0,
-            dt=words.dt,
-            controls=words.entry.controls,
-            n_steps=min(words.n_steps, 2000),
-        )
+        steps = min(words.n_steps, 2000)
+        made = gn.export.play(words.system, page, offered or None, n_steps=steps, **words.begin)
     tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")

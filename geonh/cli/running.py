@@ -44,12 +44,9 @@ def solved(
         return gn.solve(
             system,
             words.integrator,
-            xi0=velocity,
-            g0=place,
-            dt=words.dt,
+            **words.begin | {"xi0": velocity, "g0": place},
             t0=t0,
             n_steps=words.n_steps,
-            controls=words.entry.controls,
             save_every=save_every,
             throw=False,
             progress=True,
@@ -82,8 +79,7 @@ def shown(file: str, system: str | None, assignments: list[str] | None) -> Traje
     if is_robot_file(file):
         words = chosen(file, assignments)
         with refusing(ValueError, TypeError):
-            begin = {"g0": words.start.g0, "xi0": words.start.xi0}
-            return gn.solve(words.system, **begin, dt=words.dt, n_steps=words.n_steps, throw=False)
+            return gn.solve(words.system, n_steps=words.n_steps, throw=False, **words.begin)
     trajectory = loaded(path_of(file, "FILE"))
     if system is None:
         return trajectory

@@ -72,12 +72,9 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
         return Sweep.of(
             one.system,
             one.integrator,
-            xi0=xi0,
-            g0=one.start.g0,
+            **one.begin | {"xi0": xi0},
             parameters=values,
-            dt=one.dt,
             n_steps=one.n_steps,
-            controls=one.entry.controls,
             combine="zip" if random is not None else "product",
             members=random,
             seed=words["seed"] or 0,

@@ -140,7 +140,7 @@ class RKMK(RetractingIntegrator):
         b = TABLEAUX[self.stages_order][1]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
-        w = system.velocity(x, state.p_minus)
+        w = system.velocity_along(x, state.p_minus)
         N = normals(system.linear_at(w), x)
 
         def slope(c: Any, change: Array) -> Array:
@@ -173,7 +173,7 @@ class CommutatorFree(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group, h, end = system.group, clock.dt, clock.time(state.k + 1)
         x = system.at(state.g, clock.time(state.k))
-        w = system.velocity(x, state.p_minus)
+        w = system.velocity_along(x, state.p_minus)
         N = normals(system.linear_at(w), x)
 
         def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
@@ -246,7 +246,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         a, b = GAUSS[self.stages]
         tau, group, h, c = self.tau(system), system.group, clock.dt, np.sum(a, axis=1)
         x = system.at(state.g, clock.time(state.k))
-        xi = system.velocity(x, state.p_minus)
+        xi = system.velocity_along(x, state.p_minus)
 
         def mismatch(z: Array) -> Array:
             shift, K = self._shift_and_slopes(system, z)
@@ -282,7 +282,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         a, b = GAUSS[self.stages]
         tau, group, g, t = self.tau(system), system.group, state.g, clock.time(state.k)
-        xi = system.velocity(system.at(g, t), state.p_minus)
+        xi = system.velocity_along(system.at(g, t), state.p_minus)
         shift, K = self._shift_and_slopes(system, z)
         delta, _, xis = self._chart(system, clock.dt, K)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)

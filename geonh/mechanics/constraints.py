@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.constrained import Motion, constrained_by_products, has_small_null_space
 from geonh.algebra.elimination import UNROLLED
 from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64
-from geonh.engine import computed, in_float64, traced_once
+from geonh.engine import SIDE_BY_SIDE, computed, differentiated_as, in_float64, jacobian, traced_once
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import Moment
 from geonh.geometry.velocity_constraints import VelocityConstraints
@@ -154,8 +155,49 @@ class ConstrainedSystem(LagrangianSystem):
             return jnp.zeros(0)
         return self.distribution.residual(xi, x, self.parameters)
 
+    def velocity_along(self, x: Any, p: Array) -> Array:
+        """Velocity ξ, shape=[n], of a momentum of shape=[n] of a velocity that satisfies the constraints; where forms
+        are many they are imposed again, since by the mass matrix of a long chain of bodies they lose digits.
+        """
+        motion, xi = self._motion(x, p - self.momentum_at_rest(x)), self.velocity(x, p)
+        return xi if motion is None else differentiated_as(motion.x, xi)
+
+    def _motion(self, x: Any, kinetic: Array) -> Motion | None:
+        """Velocity v that satisfies the constraints at x and Mv, equal to ``kinetic`` modulo their reactions, without
+        the mass matrix; None where ``takes_momenta`` is false, or constraints are not given by forms.
+        """
+        if self.is_nonlinear or (self.distribution is not None and self.distribution.forms is None):
+            return None
+        held = self.holding(x)
+        mu = held.annihilator(x)
+        return self.solved_by_momenta(x, mu, kinetic, held.right_hand_side(x)) if self.takes_momenta(mu) else None
+
+    def takes_momenta(self, mu: Array) -> bool:
+        """True if equations with the rows μ, shape=[m, n], are solved by momenta of velocities along them, without the
+        mass matrix.
+        """
+        m, n = mu.shape
+        return self.metric is None and self.is_quadratic and m < n and has_small_null_space(m, n)
+
+    def solved_by_momenta(self, x: Any, mu: Array, force: Array, right: Array) -> Motion:
+        """v and Mv, with Mv − μᵀλ = force, μv = right; no derivative flows through them."""
+        rest = self.momentum_at_rest(x)
+
+        def momenta(rows: Array) -> Array:
+            def momentum(a: Array) -> Array:
+                return self.momentum(x, a @ rows) - rest
+
+            return jacobian(momentum, jnp.zeros(len(rows)), together=SIDE_BY_SIDE).T
+
+        return constrained_by_products(momenta, mu, force, right)
+
     def normal_momentum(self, x: Any, p: Array) -> Array:
         """Q*(p − Π), shape=[n]: the component of a momentum Mξ, shape=[n], normal to the constraints."""
+        motion = self._motion(x, p)
+        by_matrix = self._normal_momentum(x, p)
+        return by_matrix if motion is None else differentiated_as(p - motion.image, by_matrix)
+
+    def _normal_momentum(self, x: Any, p: Array) -> Array:
         self = self.holding(x)
         if self.holonomic is not None:
             mu = self.annihilator(x)
@@ -192,7 +234,9 @@ class ConstrainedSystem(LagrangianSystem):
         if self.is_nonlinear:
             return self._nearest_velocity(x, xi)
         M = self.mass_matrix(x)
-        return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
+        by_matrix = xi - solve_spd(M, self._normal_momentum(x, M @ xi))
+        motion = self._motion(x, self.momentum(x, xi) - self.momentum_at_rest(x))
+        return by_matrix if motion is None else differentiated_as(motion.x, by_matrix)
 
     def _nearest_velocity(self, x: Any, xi: Array) -> Array:
         """Velocity on nonlinear constraints, by Newton steps of least norm from ``xi``; nan if they do not converge."""

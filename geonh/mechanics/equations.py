@@ -14,6 +14,7 @@ import jax
 from jax import Array, lax
 
 from geonh._former_paths import former_names
+from geonh.algebra import constrained as null_space
 from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
@@ -97,8 +98,13 @@ def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: 
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
     columns = system.multiplier_columns(t, x, xi)
-    rate, lam = system.constrained(H, mu, force, -turning, columns)
-    if system.group.dim < MANY or not system.is_quadratic:
+    by_momenta = columns is None and system.takes_momenta(mu)
+    if by_momenta:
+        motion = system.solved_by_momenta(x, mu, force, -turning)
+        rate, lam = motion.x, null_space.multipliers(mu, motion.image - force)
+    else:
+        rate, lam = system.constrained(H, mu, force, -turning, columns)
+    if not by_momenta and (system.group.dim < MANY or not system.is_quadratic):
         return rate, lam
     # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long.
     v, held = lax.stop_gradient(rate), lax.stop_gradient(lam)

@@ -31,6 +31,11 @@ def solutions(_, at):
     return v, null_space.multipliers(mu, M @ v - force), *moved
 
 
+def motions(_, at):
+    M, mu, _, force, right, _ = at
+    return null_space.constrained_by_products(lambda rows: rows @ M, mu, force, right)
+
+
 @needs_compiler
 @settings(max_examples=8, deadline=None)
 @given(st.sampled_from(SIZES), st.integers(0, 10**6))
@@ -46,6 +51,17 @@ def test_solutions_satisfy_their_equations(size, seed):
         for moved, rows in ((y, near), (z, mu)):
             along = np.linalg.lstsq(rows.T, moved - x, rcond=None)[0]
             np.testing.assert_allclose(rows.T @ along, moved - x, **tol)
+
+
+@needs_compiler
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(SIZES[1:]), st.integers(0, 10**6))
+def test_products_serve_in_place_of_a_matrix(size, seed):
+    at = node(*size, seed, 3)
+    for x, image, v, M, mu in zip(*mapped(motions, (), at), mapped(solutions, (), at)[0], *at[:2], strict=True):
+        tol = {"rtol": 0.0, "atol": 1e-13 * np.linalg.cond(M) * np.linalg.cond(mu) * np.abs(v).max()}
+        np.testing.assert_allclose(x, v, **tol)
+        np.testing.assert_allclose(image, M @ x, rtol=0, atol=np.abs(M).max() * tol["atol"])
 
 
 def null_spaces(_, rows):
@@ -89,7 +105,7 @@ def test_each_member_gets_the_bits_of_its_own_run(size):
     def step(_, state):
         v, lam, y, z = solutions((), state)
         M, mu, near, force, right, x = state
-        x = x + 0.1 * (v + y) + 0.1 * null_spaces((), mu)[0]
+        x = x + 0.1 * (v + y) + 0.1 * null_spaces((), mu)[0] + 0.1 * motions((), state).x
         ahead = (M, mu + 0.01 * jnp.sin(near), near, force + 0.1 * z, right + 0.01 * lam, x)
         return ahead, jnp.zeros((), jnp.int32)
 

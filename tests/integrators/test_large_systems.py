@@ -7,6 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SO3, Product
+from geonh.mechanics import accelerations
 from geonh.rolling import knife_edge, planar, planar_body, trailer
 
 MASS, LENGTH, INERTIA, GRAVITY = 1.0, 0.4, np.diag([0.1, 0.12, 0.02]), 9.81
@@ -83,6 +84,25 @@ def test_a_long_train_keeps_its_constraints_and_its_energy():
 
 
 @pytest.mark.slow
+def test_a_long_train_loses_few_digits():
+    """Rounding of the angles, in velocities of momenta and in accelerations: by the mass matrix, whose entries are
+    moments of inertia of the whole train, it would be 50 times as much.
+    """
+    system = train(20)
+    begin = start(system)
+    g0, xi = (begin["g0"][0], np.array(begin["g0"][1])), begin["xi0"]
+    momentum = system.momentum(system.at(g0), xi)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(3):
+        g = (g0[0], g0[1] * (1 + 1e-16 * rng.choice([-2, 0, 2], size=20)))
+        velocity = system.velocity_along(system.at(g), momentum)
+        found.append((velocity, accelerations(system, 0.0, g, xi)[0]))
+    for values, size in zip(zip(*found, strict=True), (np.abs(xi).max(), np.abs(found[0][1]).max()), strict=True):
+        assert np.ptp(values, axis=0).max() < 2e-13 * size
+    np.testing.assert_allclose(found[0][0], xi, rtol=0, atol=2e-13)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "kind"), [(6, "chain"), (12, "chain"), (20, "train")])
 def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     system = chain(n, lagrangian=lagrangian) if kind == "chain" else train(n)
@@ -98,6 +118,7 @@ def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     assert 3.5 < np.log2(errors[0] / errors[1]) < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkmk4", pytest.param("gauss4", marks=pytest.mark.slow)])
 def test_members_have_the_bits_of_single_runs(method):
     system = train(20 if method == "gauss4" else 14)  # with Gauss 46 unknowns
@@ -109,6 +130,25 @@ def test_members_have_the_bits_of_single_runs(method):
     for i, scale in enumerate(scales):
         run = gn.solve(system, method, g0=begin["g0"], xi0=scale * begin["xi0"], dt=0.01, n_steps=30, save_every=1)
         np.testing.assert_array_equal(runs.xi[i], run.xi)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4", "projected"])
+def test_derivatives_of_a_train_are_those_of_differences(method):
+    system = train(6)  # 9 velocities, 7 forms: those of the momenta alone, without the mass matrix
+    begin = start(system)
+
+    def end(at):
+        g0 = (begin["g0"][0], jnp.asarray(begin["g0"][1]) + at[0])
+        xi0 = system.project(g0, begin["xi0"] * (1 + at[1]))
+        return jnp.sum(jnp.sin(gn.integrate(system, method, g0=g0, xi0=xi0, dt=0.02, n_steps=10).p_minus[-1]))
+
+    with jax.enable_x64(True):
+        got = jax.grad(end)(jnp.zeros(2))
+        for i, direction in enumerate(np.eye(2)):
+            h = 1e-5
+            want = (end(jnp.asarray(h * direction)) - end(jnp.asarray(-h * direction))) / (2 * h)
+            np.testing.assert_allclose(got[i], want, rtol=1e-6)
 
 
 @pytest.mark.slow
