@@ -41,6 +41,7 @@ def test_functions_of_the_package_are_not_hidden_by_former_modules():
     assert callable(gn.integrate)
 
 
+@pytest.mark.slow
 def test_nothing_in_the_library_uses_a_former_path():
     code = (
         "import pkgutil, importlib, geonh\n"

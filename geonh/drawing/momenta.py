@@ -8,6 +8,9 @@ when their poses move by a translation e, or by a rotation about an axis e throu
 Then ⟨p, η⟩ is the component along e of the linear momentum, or of the angular momentum about o; ⟨μᵀλ, η⟩ is that of the
 force, or of the moment, that the constraints exert from outside: by virtual work, internal forces do not contribute. If
 no η generates the motion (a planar body cannot be lifted) there is no such component, and it is set to zero.
+
+Several bodies that only the space implies may have relative coordinates: moved together they show no motion of the
+system, so that all arrows are zero without a drawing of the user's.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     system, drawn = system_of(trajectory), scene(trajectory, nodes)
     solid = [i for i, body in enumerate(drawn.bodies) if body.is_solid]
     zero = np.zeros((len(nodes), 3))
-    if not solid:
+    if not solid or (len(solid) > 1 and system.draw is None):
         return Momenta(zero, zero, zero, zero)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     tree = (system, Picture(system), tuple(solid))

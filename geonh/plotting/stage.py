@@ -5,12 +5,14 @@ Triangles and lines of all bodies are projected here and drawn as one collection
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import Moving, Scene
+from geonh.drawing.modes import mode_colours, modes_at
 from geonh.plotting import figures
 from geonh.plotting.bodies import LIGHT, body_size, draw_body, fill_place, set_limits, shades
 from geonh.plotting.labels import units_of
@@ -63,6 +65,7 @@ class Stage:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         self.scene, self.trail, self.flat, self.units = scene, trail, scene.is_flat, units_of(trajectory)
+        self.colours, self.modes = mode_colours(trajectory), modes_at(trajectory, scene.t)
         self.figure = figures.empty_figure(inches)
         self.figure.set_dpi(dpi)
         self.canvas = FigureCanvasAgg(self.figure)
@@ -127,7 +130,13 @@ class Stage:
         self.grid_lines = LineCollection([], colors="0.85", lw=0.8, transform=identity)
         for artist in (self.grid_lines, *self.lines, self.dot):
             artist.set_figure(self.figure)
-        self.shapes = [(body, self._pieces(body)) for body in self.scene.bodies if not body.is_ground]
+        self.shapes = [(body, self._by_mode(body)) for body in self.scene.bodies if not body.is_ground]
+
+    def _by_mode(self, body: Moving) -> list[Pieces]:
+        """Triangles and lines of a body in the colour of each mode, where a run has modes."""
+        if not self.colours:
+            return [self._pieces(body)]
+        return [self._pieces(replace(body, colour=colour)) for colour in self.colours.values()]
 
     def _pieces(self, body: Moving) -> Pieces:
         """Triangles and lines of a body."""
@@ -168,7 +177,8 @@ class Stage:
             line.set_data(*self._on_screen(path[first : i + 1] - self.centre[i])[0].T)
             line.draw(renderer)
         self._draw_bodies(renderer, i)
-        self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}")
+        mode = "" if self.modes is None else f"   {list(self.colours)[self.modes[i]]}"
+        self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}{mode}")
         self.clock.draw(renderer)
         if self.whole is not None:
             self.dot.draw(renderer)
@@ -188,7 +198,8 @@ class Stage:
         from matplotlib.transforms import IdentityTransform
 
         triangles, colours, near = [], [], []
-        for body, pieces in self.shapes:
+        for body, of_modes in self.shapes:
+            pieces = of_modes[0 if self.modes is None else self.modes[i]]
             placed = body.points(pieces.faces.reshape(-1, 3), i).reshape(-1, 3, 3)
             colour = pieces.face_colours
             if not self.flat:

@@ -10,10 +10,12 @@ import numpy as np
 from geonh.arguments.signatures import validated
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
+from geonh.drawing.modes import in_mode_colour, mode_colours
 from geonh.plotting import figures
 from geonh.plotting.bodies import body_size, draw_scene, fill_place, magnified, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.labels import component_units, method_in_words, path_names, symbol, units_of, with_unit
+from geonh.plotting.modes import TIMELINE, draw_timeline, parts_of_path
 from geonh.results.trajectory import steps_of
 from geonh.units import angle_names
 
@@ -65,12 +67,15 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     figure = figures.empty_figure((13.0, max(7.6, 1.75 * len(panels) + 0.6)), show)
     grid = figure.add_gridspec(1, 2, width_ratios=(1.15, 1.0))
     left = grid[0].subgridspec(2, 1, height_ratios=(1.9, 1.0))
-    right = grid[1].subgridspec(len(panels), 1)
+    by_mode = trajectory.nodes.mode is not None
+    right = grid[1].subgridspec(len(panels) + by_mode, 1, height_ratios=[1.0] * len(panels) + [TIMELINE] * by_mode)
     _draw_where(figure, left[0], trajectory)
     plot_errors(trajectory, figure.add_subplot(left[1]))
     for i, (label, names, values) in enumerate(panels):
         axes = figure.add_subplot(right[i])
-        _draw_panel(axes, trajectory, values, names, label, last=i == len(panels) - 1)
+        _draw_panel(axes, trajectory, values, names, label, last=not by_mode and i == len(panels) - 1)
+    if by_mode:
+        draw_timeline(figure.add_subplot(right[-1]), trajectory)
     draw_title(figure, trajectory)
     return figures.shown(figure, show)
 
@@ -114,12 +119,16 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     chosen = _separate_times(large)
     draw_ground(axes, drawn, len(drawn.t) - 1, flat)
     for rank, i in enumerate(chosen):
-        draw_scene(axes, large, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
+        draw_scene(axes, in_mode_colour(large, trajectory, i), i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
     bad = trajectory.spoiled_from
     moving = [body for body in drawn.traces if np.ptp(body.path, axis=0).max() > 0]
     for body in moving:
         path = body.path[:, :2] if flat else body.path
-        axes.plot(*path.T, color=body.colour, lw=1.4, label=f"path of {body.name}", zorder=3)
+        if trajectory.nodes.mode is not None:
+            for colour, part in parts_of_path(path, trajectory.nodes.mode[nodes], mode_colours(trajectory)):
+                axes.plot(*part.T, color=colour, lw=1.8, zorder=3)
+        else:
+            axes.plot(*path.T, color=body.colour, lw=1.4, label=f"path of {body.name}", zorder=3)
         axes.plot(*path[:1].T, "o", color="black", ms=5, zorder=FRONT)
         axes.plot(*path[-1:].T, "s", color="black", ms=5, mfc="white", zorder=FRONT)
         if bad is not None:
@@ -246,21 +255,22 @@ def _alike(values: np.ndarray) -> list[list[int]]:
 
 
 def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
-    """Constraint force in space, or its moment if there is no force, or the multipliers without a drawing."""
-    if not trajectory.multipliers.shape[1]:
+    """Constraint force in space, or its moment if there is no force, or the multipliers if both vanish."""
+    names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
+    if not names or np.abs(trajectory.multipliers).max() <= 1e-9:
         return []
+    multipliers = [("multiplier", names, trajectory.multipliers)]
     try:
         arrows = momenta(trajectory)
     except NoDrawingError:
-        names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
-        return [("multiplier", names, trajectory.multipliers)]
+        return multipliers
     units = units_of(trajectory)
     force, moment = with_unit("constraint force", units.force), f"constraint moment\n({units.moment})"
     for label, values in ((force, arrows.force), (moment, arrows.moment)):
         active = [i for i in range(3) if np.abs(values[:, i]).max() > 0]
         if np.abs(values).max(initial=0.0) > 1e-9:
             return [(label, ["xyz"[i] for i in active], values[:, active])]
-    return []
+    return multipliers
 
 
 def draw_curves(axes: Axes, trajectory: Any, values: np.ndarray, labels: Sequence[str | None], stride: int = 1) -> None:

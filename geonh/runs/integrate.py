@@ -54,8 +54,8 @@ def integrate(
     save_every: int = 1,
     tolerance: Any = None,
     mode: str | None = None,
-    most_switches: int = 8,
     observables: bool = False,
+    most_switches: int = 8,
 ) -> TracedTrajectory | TracedModes:
     """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
 
@@ -96,10 +96,10 @@ def integrate(
         As for ``solve``.
     mode : str, optional
         Mode in which a run of ``Modes`` begins.
-    most_switches : int
-        Number of transitions of a run of ``Modes`` in the result; static under ``jit``. All are made.
     observables : bool
         Without effect, and accepted for one release: observables are computed when they are read.
+    most_switches : int
+        Number of transitions of a run of ``Modes`` in the result; static under ``jit``. All are made.
 
     Returns
     -------

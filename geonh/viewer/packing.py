@@ -11,6 +11,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import Moving, Part, momenta, scene
+from geonh.drawing.modes import mode_colours, modes_at, stretches
 from geonh.engine import call_in_numpy
 from geonh.groups.so3 import quaternion
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
@@ -84,7 +85,19 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
             _arrow(block, "angular momentum", units.angular_momentum, arrows.angular),
         ],
         "panels": _panels(block, trajectory),
+        "modes": _modes(block, trajectory, drawn.t),
     }
+
+
+def _modes(block: Block, trajectory: Any, t: np.ndarray) -> dict[str, Any] | None:
+    """Modes of a run at its frames, with their names, colours and times; None of a run of one system."""
+    at = modes_at(trajectory, t)
+    if at is None:
+        return None
+    begin = float(trajectory.t[0])
+    spans = [[s.begin - begin, s.end - begin, s.mode] for s in stretches(trajectory)]
+    colours = mode_colours(trajectory)
+    return {"names": list(colours), "colours": list(colours.values()), "at": block.add(at, "u1"), "spans": spans}
 
 
 def _warning(trajectory: Any) -> str:

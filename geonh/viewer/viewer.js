@@ -20,6 +20,7 @@
     bodies: run.bodies.map((body) => ({
       ...body, x: array(body.x), q: array(body.q), scale: body.scale && array(body.scale),
     })),
+    modes: run.modes && { ...run.modes, at: array(run.modes.at) },
     arrows: run.arrows.map((arrow) => arrow && { ...arrow, values: array(arrow.values) }),
     panels: run.panels.map((panel) => ({
       ...panel, curves: panel.curves.map((c) => ({ ...c, t: array(c.t), y: array(c.y) })),
@@ -83,7 +84,12 @@
     for (const body of run.bodies) {
       body.object = new T.Group();
       body.object.name = body.name;
-      for (const part of body.parts) body.object.add(mesh(part, body, several && run.colour));
+      body.ofModes = (run.modes && !several && !body.ground ? run.modes.colours : [body.colour]).map((colour) => {
+        const made = new T.Group(); // the shape in the colour of a mode
+        for (const part of body.parts) made.add(mesh(part, { ...body, colour }, several && run.colour));
+        body.object.add(made);
+        return made;
+      });
       run.group.add(body.object);
     }
     run.paths = run.traces.map(([index, trace]) => {
@@ -116,6 +122,7 @@
       const [i, f] = frame(run, state.time);
       for (const body of run.bodies) {
         place(body, i, f, body.object.position, body.object.quaternion);
+        if (body.ofModes.length > 1) body.ofModes.forEach((made, k) => { made.visible = k === run.modes.at[i]; });
         if (body.scale) {
           const a = row(body.scale, i, 3), b = row(body.scale, i + 1, 3);
           body.object.scale.set(...[0, 1, 2].map((k) => body.scale[a + k] * (1 - f) + body.scale[b + k] * f));
@@ -170,6 +177,24 @@
     }));
   }
 
+  // --- modes -----------------------------------------------------------------------------------------------------
+  function timeline(run) {
+    const { keys, canvas } = geonhFigure($("plots"), several ? `mode, ${run.name}` : "mode", ""), strip = document.createElement("div");
+    canvas.replaceWith(strip);
+    keys.parentElement.classList.add("timeline");
+    strip.setAttribute("role", "img");
+    strip.setAttribute("aria-label", "modes against time");
+    for (const [from, to, mode] of run.modes.spans) {
+      const span = document.createElement("i"), offset = run.t0 - begin;
+      span.style.left = `${(100 * (Math.min(from, to) + offset)) / (end - begin)}%`;
+      span.style.width = `${(100 * Math.abs(to - from)) / (end - begin)}%`;
+      span.style.background = run.modes.colours[mode];
+      span.title = run.modes.names[mode];
+      strip.append(span);
+    }
+    keys.append(...[...new Set(run.modes.spans.map((span) => span[2]))].map((k) => geonhKey(run.modes.names[k], run.modes.colours[k], [])));
+  }
+
   // --- curves ----------------------------------------------------------------------------------------------------
   const titles = [...new Set(runs.flatMap((run) => run.panels.map((p) => p.title)))];
   const plots = titles.map((title) => {
@@ -190,6 +215,7 @@
     canvas.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
     return { canvas, curves, log, still: document.createElement("canvas") };
   });
+  runs.filter((run) => run.modes).forEach(timeline);
   function drawCurves() {
     const shades = runs.filter((run) => run.spoiled !== null).map((run) => run.spoiled), { second } = runs[0];
     for (const plot of plots) {

@@ -110,6 +110,7 @@ def board_gait(t):
     return jnp.stack([jnp.sin(t), 0.4 + 0.3 * jnp.sin(t)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "sections", "gait"),
     [

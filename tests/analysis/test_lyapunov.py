@@ -17,6 +17,7 @@ def test_a_saddle_and_a_centre():
     assert abs(result.exponents.sum()) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_sleigh_settles():
     sleigh = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
     result = lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.05, n_steps=4000, method=gn.Gauss(2))

@@ -38,6 +38,7 @@ def chaplygin_density(x, p):
     return jnp.log(1 - k * up @ (up / (p["J"] + k)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "density"),
     [

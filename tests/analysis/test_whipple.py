@@ -44,6 +44,7 @@ def lines(riding):
     return {v: linearise(system, g0, v * unit) for v in range(11)}
 
 
+@pytest.mark.slow
 def test_eigenvalues_at_all_speeds(lines):
     np.testing.assert_allclose(np.sort(lines[0].eigenvalues.real), AT_REST, rtol=0, atol=1e-12)
     for speed, (capsize, castering, real, imaginary) in TABLE.items():

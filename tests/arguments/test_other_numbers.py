@@ -29,8 +29,8 @@ def test_arrays_of_other_types_are_as_those_of_float64(kind):
         np.testing.assert_array_equal(of(g, xi), of(g.astype(float), xi.astype(float)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int64])
-@pytest.mark.quick("uint8")
 def test_counts_of_numpy_are_counts(kind, tmp_path):
     first = gn.solve(SLEIGH, "rkmk4", xi0=XI, dt=0.01, n_steps=kind(100), save_every=kind(7))
     whole = gn.resume(first, kind(100))

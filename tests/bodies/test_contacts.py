@@ -66,6 +66,7 @@ def test_a_driven_cart_does_not_slip():
     assert np.ptp(free.energy) < 1e-12
 
 
+@pytest.mark.slow
 def test_a_wheel_alone_is_a_rolling_disc():
     coin = rolling(rolling.disc(1.0, axis=(0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=9.81)
     lean = 0.3

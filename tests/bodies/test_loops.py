@@ -58,6 +58,7 @@ def test_four_bars_are_a_pendulum(windows):
     np.testing.assert_allclose(np.ptp(run.energy), 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_four_bar_is_told_where_it_is_singular():
     system = four_bars(1)
     flat = {"q0": -np.pi / 2, "q1": -np.pi / 2, "b0": np.pi / 2}
@@ -117,8 +118,8 @@ def chain():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.quick("revolute")
 def test_loops_leave_what_their_joint_allows(kind):
     """Dimensions, and motions of the joint itself: turns about its axis, displacements along it."""
     rows = {

@@ -14,6 +14,7 @@ def geonh(*words):
     return CliRunner().invoke(app, list(map(str, words)))
 
 
+@pytest.mark.slow
 def test_a_robot_runs_and_is_viewed(tmp_path):
     path = written(tmp_path)
     wheels = ["--set", "root=planar", "--set", "left=0.1", "--set", "right=0.1"]

@@ -17,8 +17,8 @@ def alone(support, on=None, **more):
     return tree, rolling(support, MOMENTS, 1.5, on=on, spin=more.get("spin", True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plane", "rubber", "sphere"])
-@pytest.mark.quick("plane")
 def test_a_convex_body_is_a_rolling_body(kind):
     support = rolling.ellipsoid(0.5, 0.6, 0.7).moved((0.02, 0.0, 0.05))
     on, more, place = None, {}, (0.0, 0.0, 0.0)

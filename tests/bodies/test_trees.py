@@ -144,6 +144,7 @@ def test_a_double_pendulum_is_that_of_its_angles():
     assert list(other.to_pandas().columns)[:4] == ["a", "b", "a_dot", "b_dot"]
 
 
+@pytest.mark.slow
 def test_methods_keep_their_orders():
     system = bodies.tree(arm("spherical"))
     xi0 = np.cos(np.arange(5) + 1.0)

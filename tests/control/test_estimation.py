@@ -159,6 +159,7 @@ def test_parameters_of_forms_do_not_depend_on_their_guess(guess, free_start):
     assert abs(result.values["angle"] - 0.4) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fits", "least"), [(15, 12), pytest.param(60, 52, marks=pytest.mark.slow)])
 def test_errors_of_parameters_of_forms_are_those_of_repeated_experiments(fits, least):
     """Of fits to noisy data, as many are within two standard errors as there should be: of 60, 57.3 ± 1.6."""
@@ -199,8 +200,8 @@ def bent(b, c):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-9, 1e-12])
-@pytest.mark.quick("1e-12")
 def test_a_fit_to_data_with_almost_no_noise_converges(noise):
     """Steps cannot become smaller than the rounding of the observations makes them."""
     at, g0, options = np.arange(0, 201, 5), [0.3, 0.7, -0.2], {"dt": 0.02, "method": "gauss6"}

@@ -107,6 +107,7 @@ def test_tracking_returns_to_a_motion():
     assert off[2] < off[0] / 100
 
 
+@pytest.mark.slow
 def test_the_cost_to_go_is_that_of_small_errors():
     """δᵀP₀δ of the linear equations is the cost of the nonlinear closed loop, where errors and steps are small."""
     costs = []

@@ -15,7 +15,9 @@ OPTIONS = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 20}
         ({"bounds": (-1.0, 1.0)}, r"the (point|velocity) at the end is off by 0\.\d"),
         ({"limits": {"vx": (-0.2, 0.2)}}, r"(the (point|velocity) at the end is off|vx is beyond its bounds) by 0\.\d"),
     ],
+    ids=["force", "speed"],
 )
+@pytest.mark.quick("speed")
 def test_what_cannot_be_met_is_said(asked, words):
     with pytest.raises(RuntimeError, match=words):
         optimal_control(MASS, **OPTIONS, **asked)

@@ -30,6 +30,7 @@ SLEIGH = gn.System(
 MASS = gn.System(Translations(1), metric=[2.0], base="point", forces=push, name="mass")
 
 
+@pytest.mark.slow
 def test_the_sleigh_turns_at_least_cost():
     turn = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "method": "projected"}
     result = [optimal_control(SLEIGH, **turn, n_steps=K) for K in (10, 20, 40)]
@@ -235,6 +236,7 @@ def test_what_cannot_be_driven_is_said():
         optimal_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=5)
 
 
+@pytest.mark.slow
 def test_ipopt_finds_the_same():
     pytest.importorskip("ipyopt")
     options = {"end": [0.0, 0.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 20, "bounds": (-1.6, 1.6)}

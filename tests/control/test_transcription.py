@@ -172,6 +172,7 @@ MOVING = gn.System(
 SEEN_FROM_IT = gn.System(Translations(1), metric=[1.0], forces=swung)
 
 
+@pytest.mark.slow
 def test_a_pivot_that_moves_is_an_inertial_force():
     t0, T, b, costs = 0.2, 1.0, 1.0, ([], [])
     for K in (10, 20, 40):
@@ -215,6 +216,7 @@ def test_everything_at_once_is_the_same_by_both_methods():
     assert abs(limit / known.cost - 1) < 1e-5
 
 
+@pytest.mark.slow
 def test_an_end_that_is_free_stays_on_the_constraint():
     options = {"start": [0.0, -1.0], "end": [0.6, -0.8], "n_controls": 2, "span": 1.0, "n_steps": 20}
     high = optimal_control(PENDULUM, **options, free=["vx"], xi_end="free")  # at that height: φ tells the rest

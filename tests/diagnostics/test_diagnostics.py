@@ -186,6 +186,7 @@ def test_poincare_section_looks_inside_steps_and_counts_neither_poles_nor_jumps(
     np.testing.assert_allclose(wrapped.t, 2 * np.pi * np.arange(1, 4), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_poincare_section_at_zeros_on_nodes():
     line = gn.System(Translations(1), metric=[[1.0]])
     run = gn.solve(line, "midpoint", g0=[0.0], xi0=[1.0], dt=0.25, n_steps=8)
@@ -203,6 +204,7 @@ def test_poincare_section_at_zeros_on_nodes():
     np.testing.assert_allclose(times(short, lambda g, xi: g[0] - 0.1), [0.1], atol=1e-13)
 
 
+@pytest.mark.slow
 def test_poincare_section_on_a_product_of_groups():
     roller = catalogue["roller-racer"]
     system = roller.system()

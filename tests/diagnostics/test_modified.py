@@ -56,6 +56,7 @@ def test_the_field_of_a_symmetric_method_is_even_in_the_step(method):
     np.testing.assert_allclose(ahead.acceleration, back.acceleration, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_the_field_of_the_adjoint_is_that_with_the_step_reversed():
     sleigh, method = gn.systems.chaplygin_sleigh(), gn.RKMK(4)
     one = modified_field(sleigh, method.adjoint(), dt=0.1, **SLEIGH)

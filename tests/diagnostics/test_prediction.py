@@ -11,6 +11,7 @@ SLEIGH = {"xi0": [0.8, -0.5, 0.0]}
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "lobatto4", "dla", "commutator-free4"])
+@pytest.mark.quick("rkmk4", "dla")
 def test_the_energy_of_the_sleigh_changes_as_predicted(method):
     sleigh = gn.systems.chaplygin_sleigh()
     predicted = predicted_drift(sleigh, method, dt=0.1, n_steps=400, **SLEIGH)
@@ -47,6 +48,7 @@ def test_work_of_forces_is_no_drift():
     assert np.abs(predicted.changes["energy"]).max() < 1e-7
 
 
+@pytest.mark.slow
 def test_alternation_grows_as_the_motion_contracts():
     sleigh = gn.systems.chaplygin_sleigh()
     rate = alternation_rates(sleigh, "gni", dt=1e-3, **SLEIGH)

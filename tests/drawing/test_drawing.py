@@ -122,6 +122,22 @@ def test_momenta_are_what_they_are_called():
     np.testing.assert_allclose(momenta(absolute).angular[:, 2], absolute.p[:, 0] + absolute.p[:, 4], atol=1e-13)
 
 
+def test_bodies_that_a_space_implies_have_no_momenta_but_multipliers():
+    """A place relative to the body, of mass 1, held along x: as a place in space it would turn about the origin."""
+    system = gn.System(
+        Product([SE2(), Translations(2)]),
+        metric=np.eye(5),
+        distribution=gn.Distribution(forms=[[0.0, 0.0, 1.0, 0.5, 0.2]]),
+        base="point",
+        name="own",
+    )
+    made = gn.solve(system, xi0=system.project(None, [0.3, 0.2, 0.1, 0.4, 0.5]), dt=0.05, n_steps=10)
+    arrows = momenta(made)
+    assert not any(map(np.any, (arrows.force, arrows.moment, arrows.angular)))
+    assert np.abs(made.multipliers).max() > 1e-3
+    assert any("multiplier" in axes.get_ylabel() for axes in made.plot().axes)
+
+
 @pytest.mark.parametrize("name", ["chaplygin-sphere", pytest.param("rolling-ball", marks=pytest.mark.slow)])
 def test_the_ball_is_held_at_its_contact(name):
     made = run(name)
@@ -172,6 +188,7 @@ def test_a_rolling_body_is_its_support_function_and_leaves_its_contact():
     assert plane.parts[0].unbounded
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.user_precision
 def test_drawings_of_marks_alone_or_of_nothing_that_moves():
@@ -185,6 +202,7 @@ def test_drawings_of_marks_alone_or_of_nothing_that_moves():
         made.view()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_says_so(tmp_path):
     def own(draw, group=None):
         group = group or SE2()
@@ -259,8 +277,8 @@ SURFACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SURFACES)
-@pytest.mark.quick("waves")
 def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
     make, place = SURFACES[name]
     ball = rolling.rolling(rolling.ball(0.2), [0.016] * 3, 1.0, on=make(), name=name)
@@ -285,6 +303,7 @@ def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
         np.testing.assert_array_equal(low, outer.reduce([low, *part.vertices, *body.path]))
 
 
+@pytest.mark.slow
 def test_a_surface_that_is_not_there_and_one_that_moves():
     from geonh.drawing.level import fitted, level
 

@@ -194,6 +194,7 @@ def test_accelerations_are_computed_from_a_kept_trace(name, monkeypatch):
     np.testing.assert_array_equal(result[0], accelerations(*at)[0])
 
 
+@pytest.mark.slow
 def test_traces_that_are_kept_are_bounded():
     for n in range(2 * outside.CALLS):
         Translations(n + 1).inverse(np.ones(n + 1))

@@ -50,6 +50,7 @@ def test_what_a_function_changes_itself_costs_no_trace_within_a_program():
     assert len(traced) <= 2 * first
 
 
+@pytest.mark.slow
 def test_a_method_of_another_system_is_a_function_as_any_and_its_parameters_are_differentiated():
     line, xi0 = gn.groups.Translations(3), np.array([1.0, 0.5, 0.0])
 

@@ -65,6 +65,7 @@ def test_each_member_has_the_bits_of_its_own_run(method):
             np.testing.assert_allclose(getattr(runs, name)[i], getattr(one, name), rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_products():
     entry = catalogue["chaplygin-sphere"]
     system = entry.system()
@@ -122,6 +123,7 @@ def test_failures_are_masked_with_their_time_and_reason():
         gn.solve_ensemble(system, "rk4", xi0=xi0[3:4], dt=0.1, n_steps=4)
 
 
+@pytest.mark.slow
 def test_what_the_engine_has_no_code_for_is_run_by_xla():
     system = gn.System(
         Translations(2),
@@ -209,6 +211,7 @@ def test_an_ensemble_says_how_its_members_ended():
     assert repr(gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=10)).endswith("; all reached the end")
 
 
+@pytest.mark.slow
 def test_events_of_members_have_the_names_of_a_section():
     sleigh = gn.systems.chaplygin_sleigh()
     turned = gn.Event(lambda t, g, xi, lam: jnp.cos(8 * g[0]), name="turned")

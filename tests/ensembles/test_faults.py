@@ -150,6 +150,7 @@ def another(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_shard_of_another_store_is_told_from_an_own_one(whole, another, tmp_path):
     """Its files are as its record says, and the number is right."""
     path = shutil.copytree(whole[0], tmp_path / "a.zarr")
@@ -220,6 +221,7 @@ def test_an_export_is_whole_or_not_there(whole, tmp_path):
     assert out.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(whole, tmp_path):
     path = tmp_path / "a.zarr"
     with pytest.warns(StoreWarning):
@@ -255,6 +257,7 @@ def test_a_full_file_system(tmp_path):
         subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.slow
 def test_a_shard_that_another_computes_is_left_to_it(whole, tmp_path):
     path = tmp_path / "a.zarr"
     with pytest.warns(StoreWarning):
@@ -453,6 +456,7 @@ with new_folder(Path(sys.argv[1])) as folder:
 """
 
 
+@pytest.mark.slow
 def test_what_a_process_that_was_killed_left_of_a_new_store_goes(tmp_path):
     path = tmp_path / "a.zarr"
     assert subprocess.run([sys.executable, "-c", LEAVES, path], check=False).returncode == -signal.SIGKILL

@@ -166,8 +166,8 @@ def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
     assert error.max() < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [False, True])
-@pytest.mark.quick("True")
 def test_events_are_those_of_each_run(monkeypatch, stop):
     small_pieces(monkeypatch)
     events = [

@@ -41,6 +41,7 @@ def test_each_member_has_the_bits_and_steps_of_its_own_run(method):
         np.testing.assert_array_equal(ensemble[i].xi, at.xi)
 
 
+@pytest.mark.slow
 def test_events_are_those_of_single_runs_and_end_members():
     ensemble = many(events=EVENTS)
     for i, xi0 in enumerate(STARTS):
@@ -70,6 +71,7 @@ def test_a_member_that_fails_leaves_the_others_alone():
     np.testing.assert_array_equal(ensemble.g[2, -1], alone.g[-1])
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_to_a_store_and_back(tmp_path):
     sweep = Sweep.of(
         SLEIGH, xi0=STARTS, tolerance=1e-6, t_eval=TIMES, events=EVENTS[:1], statistics=[Mean("energy", over="members")]

@@ -61,6 +61,7 @@ def test_what_is_there_is_not_computed_again(path):
     assert store.missing() == []
 
 
+@pytest.mark.slow
 def test_jobs_of_an_array_and_their_merge(tmp_path, solved):
     parts = [tmp_path / f"{i}.zarr" for i in range(3)]
     for i, part in enumerate(parts):
@@ -110,6 +111,7 @@ def test_numbers_that_differ_by_little_are_others(tmp_path, changed):
         sweep(**given | changed).run(tmp_path / "twins.zarr")
 
 
+@pytest.mark.slow
 def test_threads_give_the_same_store(tmp_path, path):
     with ThreadPoolExecutor(2) as pool:
         warned = []
@@ -120,6 +122,7 @@ def test_threads_give_the_same_store(tmp_path, path):
         sweep().run(tmp_path / "b.zarr", executor="gpu")
 
 
+@pytest.mark.slow
 def test_workers_of_dask_give_the_same_store(tmp_path, solved):
     """Two of them, which talk over sockets."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
@@ -135,6 +138,7 @@ def test_workers_of_dask_give_the_same_store(tmp_path, solved):
     same(data, solved)
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
@@ -207,6 +211,7 @@ def test_wrong_words(tmp_path, words, text):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StoreWarning)

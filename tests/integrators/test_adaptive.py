@@ -421,8 +421,8 @@ def test_others_say_that_they_have_equal_steps():
 # --- traced runs to an end ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "rkmk5", "gauss4"])
-@pytest.mark.quick("rkmk5")
 def test_a_traced_run_to_an_end_has_the_bits_of_solve_and_derivatives_at_that_time(method):
     def there(w, t_end, n=500):
         return gn.integrate(SLEIGH, method, xi0=jnp.stack([w, -0.5, 0.0]), tolerance=1e-8, t_end=t_end, n_steps=n)

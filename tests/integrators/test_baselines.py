@@ -17,6 +17,7 @@ def defect(run):
         return float(np.max(run.system.group.defect(run.g[-1])))
 
 
+@pytest.mark.slow
 def test_what_is_projected_is_kept_and_nothing_else():
     system = random_system("SO3")
     runs = {

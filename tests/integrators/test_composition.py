@@ -79,6 +79,7 @@ def test_what_a_part_holds_is_not_scaled_with_the_substep(method):
     np.testing.assert_allclose(run.g_vector, one.g_vector, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
     system, clock = random_system("R3", constant_metric=True), Clock(0.0, 0.02)
     at = start(system)

@@ -51,6 +51,7 @@ def test_energy_of_a_quadratic_lagrangian_with_a_gyroscopic_part(gradient):
     assert np.abs(run.constraint_residual).max() < 1e-13
 
 
+@pytest.mark.slow
 def test_order_with_a_gyroscopic_part():
     system = quadratic(1.0)
     assert abs(slope(system, DiscreteGradient(), (20, 40, 80), **start(system)) - 2) <= 0.1
@@ -263,6 +264,7 @@ def test_a_run_is_differentiable():
     np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(0.0), (run(1e-5) - run(-1e-5)) / 2e-5, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_average_is_by_quadrature_where_forms_turn():
     """V = ½|q|², M = 1: with a constant form to rounding; with one that turns to O(h¹⁰), and Gonzalez's to rounding."""
 

@@ -55,8 +55,8 @@ def charge():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [2.0, 2.0 + 1e-12, 4.0, 8.0, 16.0, 30.0, 1e3, 1e4])
-@pytest.mark.quick("2.0", "30.0", "10000.0")
 def test_momenta_that_parts_of_a_correction_meet(gamma):
     """From rest the way to γ = 2ⁿ ends exactly at a part of a correction; beyond, the gap 1 − v is far below v."""
     size = np.sqrt((gamma - 1) * (gamma + 1))
@@ -87,9 +87,9 @@ def test_circles_of_a_charge_near_the_speed_of_light(method, error):
     assert np.abs(run.energy / run.energy[0] - 1).max() < error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("speed", [0.9, 0.99])
-@pytest.mark.quick("0.9-gni", "0.9-gauss4", "0.9-rkmk4", "0.99-gni", "0.99-gauss4", "0.99-rkmk4")
 def test_a_relativistic_particle(speed, method):
     """Against ẋ = p/√(1 + p²), ṗ = −kx."""
     v = speed * np.array([2.0, -1.0, 2.0]) / 3
@@ -124,8 +124,8 @@ def test_a_body_with_a_constraint(method):
     assert np.abs(run.constraint_residual).max() < (1e-12 if method != "rk4" else 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.quick("gni", "gauss4", "rkmk4")
 def test_it_may_be_accelerated_past_where_a_step_from_rest_leads_out(method):
     """p = mc: M(0)⁻¹p is then faster than light."""
     system = gn.System(Translations(2), lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v) + 0.5 * x[0])
@@ -145,8 +145,8 @@ def test_a_quartic_lagrangian(method, eps):
     np.testing.assert_allclose(np.sum(run.xi**2, axis=1)[:, None] * run.xi + eps * run.xi, run.p, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["projected", "rkmk4", "gauss4"])
-@pytest.mark.quick("projected")
 def test_derivatives_are_those_of_differences(method):
     def end(v, **options):
         run = gn.integrate(particle(), method, xi0=v, dt=0.01, n_steps=20)
@@ -160,8 +160,8 @@ def test_derivatives_are_those_of_differences(method):
     np.testing.assert_allclose(slope, differences, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["projected", "rkmk4", "lobatto4"])
-@pytest.mark.quick("rkmk4", "projected")
 def test_members_of_an_ensemble_have_the_bits_of_their_own_runs(method):
     """Slow and fast ones beside each other in the lanes."""
     speeds = np.array([0.0, 0.1, 0.69, 0.72, 0.9, 0.99, 0.999])

@@ -121,9 +121,9 @@ def test_the_stability_limit_on_a_group_with_coordinates_is_that_of_the_constrai
         gn.solve(sleigh, "feedback", dt=2.9 / stiff, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["SE2xT1", "SO3", "SE3"])
 @pytest.mark.parametrize("solver", ["euler", "rk4"])
-@pytest.mark.quick("euler-SO3")
 def test_the_stability_limit_in_a_trace_is_that_of_solve(group, solver):
     """The traced condition, positive pivots of limit·1 − dt·∇²V, is that of the eigenvalues, which ``solve`` tests."""
     system, method = random_system(group), Feedback({"group": 30.0, "constraint": 5.0, "energy": 3.0}, solver)
@@ -147,6 +147,7 @@ def test_the_stability_limit_in_a_trace_is_that_of_solve(group, solver):
             gn.solve(system, method, dt=one, n_steps=1, **at)
 
 
+@pytest.mark.slow
 def test_the_stability_limit_of_a_traced_system_and_of_a_composition():
     method = Feedback(solver="rk4")
 

@@ -64,6 +64,7 @@ def test_general_lagrangian_with_forces_and_an_affine_constraint_is_of_second_or
     assert abs(slope(system, gn.GNI(), **start(system, speed=1.0)) - 2) <= 0.1
 
 
+@pytest.mark.slow
 def test_general_lagrangian_with_a_magnetic_term_is_of_second_order():
     """ℓ = ½ξᵀMξ + ¼|ξ|⁴/10 + A(x)·ξ, which is neither quadratic nor even in ξ."""
     M = np.diag([1.0, 2.0, 1.5])
@@ -149,6 +150,7 @@ def test_left_and_right_trivialisation_agree_in_the_continuous_equations():
     np.testing.assert_allclose(np.einsum("tij,tj->ti", left, xi), w, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["trapezoid", pytest.param("midpoint", marks=pytest.mark.slow)])
 def test_symmetric_rules_retrace_their_steps(rule):
     """From the last node, with momenta exchanged, −dt leads back to the start."""

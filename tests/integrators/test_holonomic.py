@@ -82,6 +82,7 @@ def test_energy_with_rows_of_both_kinds(name):
     tried(*systems.held_body(), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["discrete-gradient", *(pytest.param(n, marks=pytest.mark.slow) for n in ("average-vector-field", "itoh-abe"))],
@@ -135,6 +136,7 @@ def test_rattle_is_symplectic():
     assert symplecticity_defect(system, Variational(), g0=g0, xi0=xi0, dt=0.05) < 2e-14
 
 
+@pytest.mark.slow
 def test_the_way_both_kinds_of_rows_are_written_does_not_matter():
     """Another function with the same zeros, and forms with the rows of φ added: the same motion to rounding."""
 

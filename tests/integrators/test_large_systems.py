@@ -118,6 +118,7 @@ def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     assert 3.5 < np.log2(errors[0] / errors[1]) < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkmk4", pytest.param("gauss4", marks=pytest.mark.slow)])
 def test_members_have_the_bits_of_single_runs(method):
     system = train(20 if method == "gauss4" else 14)  # with Gauss 46 unknowns

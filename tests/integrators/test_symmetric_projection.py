@@ -73,6 +73,7 @@ def test_there_and_back():
 
 
 # --- the constraint, and how it is written -------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_way_the_forms_are_written_does_not_matter():
     """Forms multiplied by an invertible matrix that depends on the point: the same steps."""
     runs = [
@@ -234,6 +235,7 @@ def test_a_settled_rotation_creeps_at_second_order():
     np.testing.assert_allclose(crept[0] / crept[1], 4, rtol=0, atol=0.3)
 
 
+@pytest.mark.slow
 def test_a_light_mass_across_the_constraint_is_the_limit():
     """ζ leaves D by (h/2)M⁻¹μᵀλ, so the error is of the size h²/mass where the potential pulls across the constraint.
 
@@ -264,6 +266,7 @@ def test_a_light_mass_across_the_constraint_is_the_limit():
         assert result[mass, gn.GNI, 500] < 1e-4
 
 
+@pytest.mark.slow
 def test_a_push_sets_going_what_stands():
     """Where neither ξ nor λ is there to compare with: a roller racer at φ = 0, pushed at its hinge, as Gauss has it."""
     racer = gn.systems.roller_racer()

@@ -9,6 +9,7 @@ from geonh.diagnostics import adjoint_defect
 from geonh.integrators import RATTLE, EulerA, EulerAB, EulerB
 
 
+@pytest.mark.slow
 def test_euler_a_and_b_are_adjoint_and_their_composition_is_not_rattle():
     system = random_system("SO3", constant_metric=True)
     at = start(system)

@@ -191,6 +191,7 @@ def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
     np.testing.assert_allclose(metric.squared_dist(points[0], points), metric.norm(logs, points[0]) ** 2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_distance_along_a_geodesic_is_the_time_times_the_speed():
     system = system_of("R2×SO3-varying")
     metric = system.space.metric
@@ -216,6 +217,7 @@ def test_the_circle_is_measured_the_short_way_round():
     np.testing.assert_allclose(system.space.metric.dist(points[0], points[1]), expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_far_logarithms_follow_the_subgroup_and_a_failure_is_loud():
     system = gn.System(SO3(), metric=[1.0, 2.0, 2.9], base="point")
     metric = system.space.metric

@@ -54,6 +54,7 @@ def points(group, seed):
     return g, group.compose(g, group.exp(jnp.asarray(0.2 * rng.normal(size=group.dim))))
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(m=st.integers(1, 2), seed=st.integers(0, 2**32 - 3), affine=st.booleans())
 def test_velocities_modulo_the_normals_are_coordinates_of_the_distribution(m, seed, affine):
@@ -78,6 +79,7 @@ def test_velocities_modulo_the_normals_are_coordinates_of_the_distribution(m, se
         np.testing.assert_allclose(rate, gn.mechanics.accelerations(system, 0.0, h, xi)[0], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(m=st.integers(1, 2), seed=st.integers(0, 2**32 - 3))
 def test_reduced_momenta_are_those_modulo_the_constraint_forces(m, seed):

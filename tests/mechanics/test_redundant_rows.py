@@ -192,6 +192,7 @@ def test_a_run_goes_on_where_the_rows_chosen_become_parallel():
     np.testing.assert_allclose(run.g[-1], [0.0, 0.0, 10.0, 5.0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_projections():
     np.testing.assert_allclose(FOUR.project(G0, [0.4, 1.0, 0.2, 0.3, 0.5]), XI0, atol=1e-15)
     with pytest.warns(UserWarning, match="redundant"):
@@ -264,6 +265,7 @@ def test_gradients(mode):
         np.testing.assert_allclose(slopes[0], mode(reached)(values, TWO)[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_ensembles_have_the_bits_of_single_runs():
     starts = np.linspace(0.5, 1.5, 5)[:, None] * XI0
     with pytest.warns(UserWarning, match="redundant"):
@@ -323,6 +325,7 @@ def test_contradictory_right_sides_are_refused_by_name():
     np.testing.assert_allclose(run.xi[-1], xi0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_contradictory_positions_are_refused_by_name():
     def pendulum(radius, **options):
         return gn.System(
@@ -415,6 +418,7 @@ def _spring(x, p):
     return 0.5 * x @ x
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_combined_rows_appended_change_nothing(seed):
@@ -479,10 +483,10 @@ BRICARD = gn.System(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dt", "energy"), [("gauss4", 0.005, 1e-6), ("projected", 0.005, 0.05), ("rkmk4", 0.005, 1e-5)]
 )
-@pytest.mark.quick("rkmk4-0.005-1e-05")
 def test_bricard(name, dt, energy):
     """Five closure conditions of which four are independent: one degree of freedom. No energy is lost (IFToMM A04)."""
     run = gn.solve(BRICARD, name, g0=np.full(5, np.pi / 2), xi0=np.zeros(5), dt=dt, n_steps=round(10 / dt))

@@ -140,6 +140,7 @@ def _beside(metric, lagrangian=_energy):
     )
 
 
+@pytest.mark.slow
 def test_a_lagrangian_beside_its_hessian_moves_as_alone():
     alone, both = _beside(None), _beside(_hessian)
     assert both.check().ok

@@ -131,6 +131,7 @@ def test_orders_on_a_group(name):
         assert np.abs(run.constraint_residual).max() < 1e-13
 
 
+@pytest.mark.slow
 def test_linear_constraints_are_the_same():
     rows = np.array([[1.0, 0.3, -0.2], [0.1, 1.0, 0.4]])
     options = {"metric": [1.0, 2.0, 3.0], "potential": lambda x: jnp.sin(x[0]) + x[1] ** 2 * x[2]}

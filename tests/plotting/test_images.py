@@ -103,6 +103,7 @@ def test_the_figure_is_the_one_that_was_looked_at(name, tmp_path):
     assert distance <= TOLERANCE, f"compare {tmp_path / name}.png with {REFERENCE / name}.png"
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_seen():
     figure = FIGURES["plot-snakeboard"]()
     picture(figure)

@@ -76,6 +76,7 @@ def test_orders_of_several_methods_in_one_figure():
     assert f"order {result[1].order:.2f}" in lines[1].get_label()
 
 
+@pytest.mark.slow
 def test_the_picture_has_the_body_where_it_is(sleigh):
     """Image comparison by what must be there: the bodies' colours, and the same picture for the same run."""
     figure = sleigh.plot()

@@ -55,6 +55,7 @@ def test_every_system_has_a_readable_figure(name):
     assert name in figure.get_suptitle()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_run_that_failed_and_a_start_alone_are_drawn():
     stopped = run("snakeboard", xi0=[0.0, 0.0, 0.0, 0.0, 3.0], n_steps=200, throw=False)
@@ -64,6 +65,7 @@ def test_a_run_that_failed_and_a_start_alone_are_drawn():
     failed_at_once.plot().canvas.draw()
 
 
+@pytest.mark.slow
 def test_a_long_run_is_drawn_with_few_points():
     figure = run("suslov", n_steps=60_000).plot()
     assert max(len(line.get_xdata()) for axes in figure.axes for line in axes.lines) <= 20_000
@@ -77,6 +79,7 @@ def test_the_error_panel_shows_the_errors_that_the_trajectory_has():
     assert np.isclose(np.max(line.get_ydata()), error.max())
 
 
+@pytest.mark.slow
 def test_a_picture_in_space_stands_in_its_place_with_its_words():
     figure = run("rolling-disc").plot()
     figure.canvas.draw()
@@ -100,6 +103,7 @@ def test_rates_of_angles_are_typeset():
     assert {r"$\dot{\theta}_{R}$", r"$\dot{\delta}$"} <= set(words(run("whipple-bicycle", n_steps=3).plot()))
 
 
+@pytest.mark.slow
 def test_every_figure_has_the_units_that_were_declared():
     known = catalogue["chaplygin-sleigh"].system()
     declared = {"x": "mm", "y": "mm", "time": "ms", "energy": "uJ"}
@@ -128,6 +132,7 @@ def test_energy_of_a_driven_run_is_not_among_what_is_kept_and_what_begins_at_zer
     assert quantities["K"].relative.max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_every_figure_and_no_global_state_knows_of_it():
     formatters = pytest.importorskip("IPython.core.formatters", reason="what a notebook shows, IPython knows")
     sleigh = gn.systems.chaplygin_sleigh()

@@ -67,6 +67,7 @@ def test_an_event_has_the_order_of_the_method(method, order, steps):
     np.testing.assert_allclose(slope(errors), order, atol=0.1)
 
 
+@pytest.mark.slow
 def test_at_an_event_the_method_keeps_what_it_keeps_at_its_nodes():
     run = gn.solve(SLEIGH, "projected", xi0=START, dt=0.1, n_steps=100, events=EVENTS)
     plain = gn.solve(SLEIGH, "projected", xi0=START, dt=0.1, n_steps=100)
@@ -407,6 +408,7 @@ TOUCHING = {
 
 
 @pytest.mark.parametrize("function", TOUCHING.values(), ids=TOUCHING)
+@pytest.mark.quick("at a node", "from below, at a node", "of fourth order", "an edge")
 def test_what_touches_zero_does_not_cross_it(function):
     assert not any(map(len, times(function, (-1, 0, 1), dt=0.125, n_steps=16)))
     assert not any(map(len, times(function, (-1, 0, 1))))
@@ -427,6 +429,7 @@ def test_zeros_at_nodes_count_once():
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
+@pytest.mark.quick("-1.0")
 def test_a_run_that_begins_on_zero(sense):
     """Node 0 is no event, whichever way it is left; the sign after it is that of the step."""
     for function, zeros in (
@@ -445,6 +448,7 @@ def test_a_run_that_begins_on_zero(sense):
         np.testing.assert_allclose(run.events["event"].t, [sense * speed / 5], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_zeros_in_a_step_of_a_velocity_and_of_a_force():
     swing = gn.System(Translations(1), metric=[[1.0]], potential=lambda x: 0.5 * x @ x)  # x = −cos t
     low = np.pi / 2 - 0.03
@@ -466,7 +470,7 @@ def test_two_zeros_in_a_step_of_a_velocity_and_of_a_force():
     [("gni", 0.12), ("dla", 0.12), ("projected", 0.12), ("rk4", 1e-3), ("gauss4", 1e-3), ("lobatto4", 1e-3)],
 )
 @pytest.mark.filterwarnings("ignore::geonh.results.parasitic.AlternationWarning")
-@pytest.mark.quick("gni-0.12", "rk4-0.001", "lobatto4-0.001")
+@pytest.mark.quick("gni-0.12")
 def test_methods_that_begin_anew_within_a_step_count_as_others_do(method, error):
     event = gn.Event(lambda t, g, xi, lam: jnp.sin(25 * g[1] + 1) * (xi[1] + 3), name="wave")
     run = gn.solve(SLEIGH, method, xi0=START, dt=0.2, n_steps=40, events=event)

@@ -117,6 +117,7 @@ def measured(run):
     return float(run.t[np.argmax(large)]) if large.any() else None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.trajectory.AlternationWarning")
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
@@ -142,6 +143,7 @@ def test_what_the_loop_doubts_is_all_that_alternates(seed, log_dt, start, uneven
         assert np.sqrt(run.trail.worst / run.trail.largest) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::geonh.trajectory.AlternationWarning")
 def test_the_trail_goes_on_with_a_run(tmp_path):
     """In pieces as in one; a run from a file, or cut short, knows as much by what is measured."""

@@ -287,6 +287,7 @@ def any_words(words, tmp_path):
     assert "Traceback" not in said.output
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.sampled_from([*WORDS, *ODD]), max_size=5))
 @example(["run", "suslov", "--out", "a\0b"])
@@ -366,6 +367,7 @@ main()
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_a_ctrl_c_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch):
     """There Python prints an exception and goes on; it comes a moment later."""
     printed, sent, slept = [], [], []

@@ -112,6 +112,7 @@ def test_a_function_that_differs_only_elsewhere_is_seen_in_its_trace(tmp_path):
         gn.resume(path, 5, system=elsewhere, method=run.method)
 
 
+@pytest.mark.slow
 def test_a_table_that_differs_only_elsewhere_is_seen_too(tmp_path):
     """A table that a function closes over; also one inside of a jitted function."""
 
@@ -127,6 +128,7 @@ def test_a_table_that_differs_only_elsewhere_is_seen_too(tmp_path):
         gn.resume(path, 5, system=system(bent + bent[::-1]), method=run.method)
 
 
+@pytest.mark.slow
 def test_a_change_that_is_allowed_keeps_what_was_and_is_told_in_the_file(tmp_path):
     heavy = lambda mgl: gn.systems.heavy_top(mgl=mgl)  # noqa: E731
     entry = gn.systems.catalogue["heavy-top"]
@@ -148,6 +150,7 @@ def test_a_change_that_is_allowed_keeps_what_was_and_is_told_in_the_file(tmp_pat
         gn.resume(path, 5, system=heavy(2.0), method=run.method, allow_changes="mass")
 
 
+@pytest.mark.slow
 def test_other_first_integrals_are_refused_and_nothing_is_dropped(tmp_path):
     def system(**integrals):
         made = {name.replace("_", "/"): gn.mechanics.FirstIntegral(f) for name, f in integrals.items()}
@@ -203,6 +206,7 @@ def driven(a=1.0):
     return gn.System(SO3(), metric=np.ones(3), base="point", forces=lambda t, x, xi, u: a * u, name="driven")
 
 
+@pytest.mark.slow
 def test_controls_are_those_of_the_whole_run(tmp_path):
     values = np.random.default_rng(1).normal(size=(41, 3))
     whole = gn.solve(driven(), gn.GNI(), xi0=np.zeros(3), dt=0.01, n_steps=40, controls=values)

@@ -65,6 +65,7 @@ def test_what_is_no_event_is_refused(junk):
         gn.solve(SPRING, **RUN, events=junk)
 
 
+@pytest.mark.slow
 def test_events_of_a_system_with_a_clock_and_their_pictures():
     g0, xi0 = SHAKEN.project([0.2, 1.1], [0.0, 0.0])
     falls = event(lambda t, g, xi, lam: g[1] - 1.0, name="falls")
@@ -86,8 +87,8 @@ def test_an_event_that_is_no_number_warns():
         gn.solve(SPRING, **free, events=event(lambda t, g, xi, lam: g[jnp.array(xi[0], int) + 5]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_file", [False, True])
-@pytest.mark.quick("True")
 def test_a_run_without_events_so_far_goes_on_to_some(tmp_path, by_file):
     sleigh = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
     options = {"xi0": [0.8, -0.5, 0.0], "dt": 0.05, "events": event(lambda t, g, xi, lam: xi[1])}

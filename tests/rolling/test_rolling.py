@@ -57,6 +57,7 @@ def test_critical_speed_of_the_disc(spin):
     np.testing.assert_allclose(line.eigenvalues**2, 0.8 - 2.4 * spin**2, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_tilted_disc_on_a_circle_returns():
     """Le Saux, Leine, Glocker (2005), eqs. 5.10–5.12: a steady motion, back in its place after one period."""
     r, m, tilt = 0.05, 0.3048, np.deg2rad(5.0)
@@ -71,6 +72,7 @@ def test_a_tilted_disc_on_a_circle_returns():
     np.testing.assert_allclose(g[-1, :, [1, 3]], g0[:, [1, 3]].T, atol=1e-11)  # the axle and the centre
 
 
+@pytest.mark.slow
 def test_a_ball_in_an_upright_cylinder_goes_up_and_down():
     """z = −(5g/7ν²)(1 − cos νt), ν = √(2/7) times the rate about the axis: it does not fall down."""
     radius, wide = 0.2, 1.0
@@ -115,6 +117,7 @@ def test_the_contact_is_at_rest_and_stays_on_the_surface(on, place):
     assert abs(phi(h) - phi(-h)) / (2 * h) < 1e-9
 
 
+@pytest.mark.slow
 def test_moving_energy_on_a_turning_table():
     """E − Ω e·(RJω + x × mẋ) is kept, for any body; E itself is not."""
     rate = 0.7
@@ -136,6 +139,7 @@ def test_moving_energy_on_a_turning_table():
     assert abs(moving) < 1e-13
 
 
+@pytest.mark.slow
 def test_rubber_does_not_spin_and_a_table_in_time_takes_it_along():
     def table(t, X):
         return jnp.sin(t) * jnp.stack([-X[1], X[0], 0.0])
@@ -151,6 +155,7 @@ def test_rubber_does_not_spin_and_a_table_in_time_takes_it_along():
     assert np.abs(run.holonomic_residual).max() < 1e-15
 
 
+@pytest.mark.slow
 def test_the_default_method_keeps_contact_and_rolling():
     system = unit_disc()
     g0, xi0 = start(system, rotation(5), [0.1, 2.0, 0.3])
@@ -160,6 +165,7 @@ def test_the_default_method_keeps_contact_and_rolling():
     assert np.ptp(run.energy) < 2e-3 * run.energy[0]
 
 
+@pytest.mark.slow
 def test_friction_by_a_force_of_ones_own():
     """A moment against the turning takes the energy at the rate ω·M."""
     system = rolling(

@@ -25,6 +25,7 @@ def thrown(n, method, mu=0.3, v=2.0):
     return np.abs([run.switches.t[0] - begins, velocity[0] - 5 * v / 7, there, at_end]), run, ball
 
 
+@pytest.mark.slow
 def test_a_thrown_ball_slides_then_rolls():
     errors, run, ball = thrown(100, "gauss4")
     assert errors.max() < 1e-10

@@ -122,6 +122,7 @@ def test_the_drawing_has_its_bodies_and_what_is_steered_where_they_are():
     assert rear[0].vertices[:, 2].min() == pytest.approx(0.0, abs=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [0.0, 0.7])
 def test_a_body_on_an_edge_alone_and_names_that_are_taken(angle):
     bodies = [planar_body(1.0, 0.1), planar_body(1.0, 0.1, [knife_edge(0.3, 0.1, angle)])]

@@ -109,6 +109,7 @@ def test_the_bits_of_solve(method):
         assert len(result) == len(run)
 
 
+@pytest.mark.slow
 def test_observables_are_read_inside_of_traces_and_after_them():
     def run(a, w):
         return gn.integrate(family(a), "gni", xi0=jnp.stack([w, -0.5, 0.0 * w]), dt=0.05, n_steps=12, save_every=4)
@@ -164,6 +165,7 @@ def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():
     np.testing.assert_array_equal(some.status, every.status[:, ::100])
 
 
+@pytest.mark.slow
 def test_threads_of_xla_may_be_in_single_precision():
     """XLA calls the engine in threads of its own, where ``float64`` is not entered; so is this call."""
     at = jnp.asarray(0.2), jnp.asarray(0.8)
@@ -227,6 +229,7 @@ def test_derivatives_against_finite_differences(mode):
         np.testing.assert_allclose(jax.jit(differentiate(heading, argument))(*at), central, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save_every", [2, 65, 130])
 def test_derivatives_do_not_depend_on_what_is_kept(save_every, monkeypatch):
     n_steps = 260
@@ -236,6 +239,7 @@ def test_derivatives_do_not_depend_on_what_is_kept(save_every, monkeypatch):
     agree(jax.value_and_grad(heading)(0.2, 0.8, n_steps, save_every=save_every), wanted, 1e-13)
 
 
+@pytest.mark.slow
 def test_derivatives_of_members_are_their_own():
     offsets = jnp.array([0.1, 0.2, 0.35, 0.4, 0.5])
     wanted = [jax.value_and_grad(heading)(a, 0.8) for a in offsets]
@@ -368,6 +372,7 @@ def test_second_derivatives(method):
         np.testing.assert_allclose(hessian(end_from)(at, method), central, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_program_for_an_accelerator_does_not_call_the_host():
     members = jax.jit(jax.vmap(jax.grad(lambda a, omega: heading(a, omega, method="gni")), (0, None)))
     program = jax.export.export(members, platforms=["cuda"])(jnp.zeros(3), 0.8).mlir_module()
@@ -457,6 +462,7 @@ def test_a_place_in_a_trace_is_judged_in_any_unit(length):
         assert int(status(angle, 1e-3)) == Result.START
 
 
+@pytest.mark.slow
 def test_a_start_in_a_trace_that_is_none_is_told():
     """Off the constraint by more than differences are; there no derivative flows."""
     sleigh = gn.systems.chaplygin_sleigh()
@@ -486,6 +492,7 @@ def test_a_start_in_a_trace_off_its_group_or_past_half_a_turn_is_told():
     assert result == [0, 0, Result.START, Result.START]
 
 
+@pytest.mark.slow
 def test_a_batch_has_its_base_points_and_says_how_many_runs_it_has():
     system = catalogue["veselova"].system()
     begin = catalogue["veselova"].start(system)

@@ -375,7 +375,7 @@ def test_memory_is_looked_at_before_the_first_step():
 
 def test_all_runs_take_the_same_arguments_in_the_same_order():
     common = ["system", "method", "xi0", "g0", "dt", "n_steps", "t_end", "t0", "controls", "events"]
-    common += ["save_every", "t_eval", "tolerance", "observables"]
+    common += ["save_every", "t_eval", "tolerance", "mode", "observables"]
     for run in (gn.solve, gn.integrate, gn.solve_ensemble, gn.stream, gn.ensembles.Sweep.of):
         names = list(inspect.signature(run).parameters)
         there = [name for name in common if name in names]

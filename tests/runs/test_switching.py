@@ -109,6 +109,7 @@ def test_a_block_on_a_slope_rests():
     assert not len(run.switches.t)
 
 
+@pytest.mark.slow
 def test_a_block_slides_to_rest_and_off():
     mu, v = 0.5, 1.5
     run = gn.solve(block(0.4), "gauss4", mode="slides", g0=[0.0] * 3, xi0=[v, 0, 0], dt=0.03, n_steps=90)
@@ -159,10 +160,10 @@ def relay():
 
 def test_a_guard_that_both_modes_have_is_crossed_once():
     """The instant is known to rounding, on either side of zero: from there no guard or event is crossed once more."""
-    rng, seen = np.random.default_rng(0), gn.Event(lambda t, x, xi, lam: x[0], name="seen")
+    rng, seen, modes = np.random.default_rng(0), gn.Event(lambda t, x, xi, lam: x[0], name="seen"), relay()
     for _ in range(12):
         start = {"g0": [-rng.uniform(0.1, 2.0)], "xi0": [rng.normal()]}
-        run = gn.solve(relay(), "gauss4", mode="left", **start, dt=0.05, n_steps=60, events=seen)
+        run = gn.solve(modes, "gauss4", mode="left", **start, dt=0.05, n_steps=60, events=seen)
         away = np.abs(run.g[:, 0]) > 1e-9
         np.testing.assert_array_equal(run.mode[away], np.where(run.g[away, 0] < 0, "left", "right"))
         assert len(run.switches.t) > 0
@@ -298,6 +299,7 @@ def test_runs_joined_by_hand(tmp_path):
         gn.join(slide, 3)
 
 
+@pytest.mark.slow
 def test_between_the_last_node_and_the_joint():
     """Where the velocity jumps there, the motion before it is that of the first piece."""
     ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="ball")

@@ -144,6 +144,7 @@ def test_homogeneous_sphere_has_the_reduced_ball_s_discrete_motion(retraction):
     np.testing.assert_allclose(body.g[1], space.g[1], rtol=0, atol=rounding)
 
 
+@pytest.mark.slow
 def test_body_axes_are_free():
     """Turned body axes, R' = RA and J' = AᵀJA, give the same motion; 3 moments are the diagonal matrix."""
     A = np.asarray(SO3().exp(jnp.asarray([0.3, -0.8, 0.5])))

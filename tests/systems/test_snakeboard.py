@@ -48,6 +48,7 @@ def test_group_structures_agree_to_second_order():
     np.testing.assert_allclose(np.log2(np.array(gaps[:-1]) / gaps[1:]), 2.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_driven_board_moves_forward_from_rest():
     system = controlled_snakeboard()
     start = {"g0": (np.zeros(3), np.zeros(2)), "xi0": np.zeros(5), "dt": 0.01, "n_steps": 2000}

@@ -60,6 +60,7 @@ def test_one_rotor_rolls_it_along_a_line():
     assert np.abs(run.g[0][:, 1]).max() < 1e-15
 
 
+@pytest.mark.slow
 def test_motors_do_not_change_the_momentum_about_the_contact():
     system = gn.systems.spherical_robot(M, R, J, ROTORS)
     xi0 = system.project(None, [0.0, 0.0, 1.0, -2.0, 3.0, 5.0, -4.0, 2.0])

@@ -152,6 +152,7 @@ def test_several_runs_stand_side_by_side_or_overlaid(opened):
     np.testing.assert_allclose(page.evaluate("geonhViewer.position('body', 0)")[:2], runs[0].g[-1, 1:], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_a_phone_shows_them_all(opened):
     page = opened(view(run("suslov", 50)), width=390, height=844, is_mobile=True, has_touch=True)
     for control in page.locator("button:visible, select:visible, input:visible").all():

@@ -194,6 +194,7 @@ def test_what_a_killed_process_leaves_goes_and_what_is_being_written_stays(place
     assert {path.name for path in place.iterdir()} == {"0.code", "1.code", "new.tmp", "key"}
 
 
+@pytest.mark.slow
 def test_two_processes(place):
     code = (
         "import numpy as np, jax.numpy as jnp\n"

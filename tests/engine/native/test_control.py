@@ -256,6 +256,7 @@ def test_no_block_is_many_times_longer_than_it_may_be():
     assert max(np.diff([*ends, len(lines)])) < 4 * builder.LONGEST
 
 
+@pytest.mark.slow
 def test_many_loops_each_of_its_own_length():
     """``vmap`` of a loop whose length depends on the member: the condition is a vector."""
 

@@ -213,8 +213,8 @@ def test_a_program_of_large_arrays_has_a_stack_of_its_own():
     assert evaluate(lambda x: jnp.cos(jnp.sin(x))[3], x) == pytest.approx(np.cos(np.sin(x[3])), rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2**15, 2**18])
-@pytest.mark.quick("32768")
 def test_threads_may_have_small_stacks(size):
     """Half of them would be taken; and what a user chose stays."""
     done = subprocess.run([sys.executable, "-c", SMALL_STACKS, str(size)], capture_output=True, text=True)

@@ -52,6 +52,7 @@ def constrained(_, node):
     return (*saddle(M, forms, force, right), rows, beside[:, 0])
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(16, 30), st.integers(0, 9), st.integers(0, 10**6))
 def test_many_forms_are_orthogonalized_once(m, more, seed):
