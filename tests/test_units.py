@@ -86,6 +86,7 @@ def test_no_column_of_a_table_hides_another():
 
 
 @pytest.mark.parametrize("name", ["chaplygin-sleigh", "double-pendulum", "nonholonomic-particle", "rattleback"])
+@pytest.mark.quick("chaplygin-sleigh", "double-pendulum")
 def test_tables_and_figures_have_the_same_units(name):
     """Metres where the system declares nothing else, also of the frame of a body on SE(3)."""
     system = catalogue[name].system()

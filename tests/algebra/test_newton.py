@@ -181,6 +181,7 @@ def test_a_useless_inverse_is_replaced(n):
 
 
 @pytest.mark.parametrize("n", [3, FEW, FEW + 2])
+@pytest.mark.quick("8")
 def test_an_inverse_that_is_blind_in_one_direction_is_replaced(n):
     """Of a Jacobian that was large there: corrections are small, and what is wrong there would stay."""
     follow = jax.jit(lambda data, guess, inverse: Newton().follow(planted(*data), guess, inverse))

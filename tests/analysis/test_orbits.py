@@ -56,6 +56,7 @@ def off_the_origin(x):
     ],
     ids=["free", "begun there", "symmetric", "pinned period", "off the origin"],
 )
+@pytest.mark.quick("begun there", "symmetric")
 def test_an_equilibrium_is_no_orbit(system, g, xi, period, options):
     with pytest.raises(RuntimeError, match="to an equilibrium"):
         periodic_orbit(system, g, xi, period, method="rkmk6", **options)
@@ -236,6 +237,7 @@ def test_what_is_not_found_or_does_not_fit_is_said():
 
 
 @pytest.mark.parametrize("method", [gn.Gauss(2), gn.SymmetricProjection()])
+@pytest.mark.quick("method1")
 def test_slopes_of_a_motion_are_those_of_the_equations_not_of_their_iterations(method):
     """Steps that keep a Jacobian and guess well iterate once: that iteration has another slope than the solution."""
     body = gn.System(gn.groups.SO3(), metric=[1.0, 1.7, 2.4], distribution=gn.Distribution([[0.3, -0.2, 1.0]]))
@@ -254,6 +256,7 @@ def test_slopes_of_a_motion_are_those_of_the_equations_not_of_their_iterations(m
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-6, 1e-8])
+@pytest.mark.quick("1e-06", "1e-08")
 def test_an_orbit_too_small_to_be_told_from_an_equilibrium_is_none(size):
     system = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x: 0.5 * x[0] ** 2 + x[0] ** 4, name="quartic"

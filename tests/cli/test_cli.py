@@ -40,6 +40,7 @@ def test_methods_lists_every_method_and_tells_of_one():
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "discrete-gradient", "rattle", "lobatto4"])
+@pytest.mark.quick("rattle", "lobatto4")
 def test_run_takes_every_method(method, tmp_path):
     words = ["run", "suslov", "--method", method, "--steps", "20", "--no-figure", "--out", str(tmp_path)]
     said = geonh(*words)

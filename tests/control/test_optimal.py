@@ -65,6 +65,7 @@ def test_the_continuous_sleigh_arrives_there_in_the_limit():
     np.testing.assert_allclose(np.log2(np.array(misses[:-1]) / misses[1:]), 2, atol=0.1)
 
 
+@pytest.mark.slow
 def test_parallel_parking_leaves_the_saddle():
     parking = {"end": [0.0, 0.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 40}
     result = optimal_control(SLEIGH, **parking, method="projected")
@@ -99,6 +100,7 @@ def test_the_span_is_found():
 
 
 @pytest.mark.parametrize("solver", ["geonh", "ipopt"])
+@pytest.mark.quick("ipopt")
 def test_bounds_are_kept(solver):
     if solver == "ipopt":
         pytest.importorskip("ipyopt")

@@ -231,6 +231,7 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.parametrize(("method", "margin"), [(None, 0.35), ("rkmk5", 0.15), ("gauss4", 0.15)])
+@pytest.mark.quick("rkmk5-0.15")
 def test_errors_follow_the_tolerance(method, margin):
     """That of order 8 more slowly: its estimate is of an order between 5 and 7 where steps are long."""
     sleigh = gn.systems.chaplygin_sleigh()

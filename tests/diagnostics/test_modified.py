@@ -37,7 +37,7 @@ def test_the_field_of_a_linear_map_is_its_logarithm(method):
 @pytest.mark.parametrize(
     ("method", "order"), [("midpoint", 2), ("gauss4", 4), ("rkmk4", 4), ("projected", 2), ("gni", 2)]
 )
-@pytest.mark.quick("rkmk4-4", "gni-2", "projected-2")
+@pytest.mark.quick("gni-2")
 def test_the_defect_has_the_order_of_the_method(method, order):
     """On SO(3) × R, whose velocities neither the group nor the metric let be constant."""
     entry = gn.systems.catalogue["veselova"]

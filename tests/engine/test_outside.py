@@ -374,7 +374,7 @@ def test_what_a_function_reads_is_seen(potential, change, result, monkeypatch):
 
 
 @pytest.mark.parametrize(("potential", "change", "result"), CHANGES, ids=NAMES)
-@pytest.mark.quick("function", "bound")
+@pytest.mark.quick("bound")
 def test_functions_and_what_else_a_function_reads(potential, change, result, monkeypatch):
     """By methods, runs, gradients of runs and ensembles alike, of the system of before and of a new one."""
 

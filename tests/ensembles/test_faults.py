@@ -115,7 +115,7 @@ def spoil(path, how):
 
 
 @pytest.mark.parametrize("how", ["gone", "cut", "flipped", "record"])
-@pytest.mark.quick("gone", "flipped")
+@pytest.mark.quick("flipped")
 def test_spoiled_shards(whole, tmp_path, how):
     path = shutil.copytree(whole[0], tmp_path / "a.zarr")
     spoil(path, how)

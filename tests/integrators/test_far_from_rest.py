@@ -77,7 +77,7 @@ def particle_in_plane():
 @pytest.mark.parametrize(
     ("method", "error"), [("projected", 1e-6), ("gni", 1e-5), ("gauss4", 1e-6), ("lobatto4", 1e-13)]
 )
-@pytest.mark.quick("projected-1e-06", "gni-1e-05")
+@pytest.mark.quick("projected-1e-06")
 def test_circles_of_a_charge_near_the_speed_of_light(method, error):
     """γ = 1000, turned by 1e-4 rad in a step: a velocity known as well as its rounding allows knows p to 1e-10."""
     gamma, n = 1e3, 5000
@@ -112,7 +112,7 @@ def test_a_relativistic_particle(speed, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.quick("gni", "gauss4", "rkmk4")
+@pytest.mark.quick("gauss4")
 def test_a_body_with_a_constraint(method):
     xi0 = body().project(None, [1.0, 1.0, -0.5])
     xi0 = xi0 * np.sqrt(0.9 / (0.2 * xi0 @ np.diag([1.0, 2.0, 1.5]) @ xi0))
@@ -136,7 +136,7 @@ def test_it_may_be_accelerated_past_where_a_step_from_rest_leads_out(method):
 
 @pytest.mark.parametrize("eps", [1e-3, 1e-6])
 @pytest.mark.parametrize("method", ["projected", "gauss4", "lobatto4", "rk4"])
-@pytest.mark.quick("gauss4-1e-06", "projected-0.001", "rk4-1e-06")
+@pytest.mark.quick("rk4-1e-06")
 def test_a_quartic_lagrangian(method, eps):
     """ṗ = e₁: the momenta are exact."""
     run = gn.solve(quartic(eps), method, xi0=[1.0, 0.3], dt=0.01, n_steps=50)
@@ -176,7 +176,7 @@ def test_members_of_an_ensemble_have_the_bits_of_their_own_runs(method):
 
 
 @pytest.mark.parametrize("case", range(6))
-@pytest.mark.quick("0", "2", "5")
+@pytest.mark.quick("0")
 def test_velocities_of_momenta_wherever_a_lagrangian_is_convex(case):
     rng = np.random.default_rng(0)
     J = np.diag([1.0, 10.0, 0.1])

@@ -42,6 +42,7 @@ def tried(system, g0, xi0, name):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in KEEPS])
+@pytest.mark.quick("variational")
 def test_phi_is_kept_at_full_order(name):
     tried(*systems.double_pendulum(), name)
 

@@ -32,6 +32,7 @@ def named(*quick):
 
 # --- order and symmetry --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", named(*QUICK))
+@pytest.mark.quick("SO3 affine")
 def test_order_two(name):
     system, options = SYSTEMS[name]
     assert abs(slope(system, PROJECTED, **start(system, speed=1.0), **options) - 2) <= 0.1
@@ -297,7 +298,7 @@ def test_a_constraint_that_sets_out_from_rest(rate, form):
 
 
 @pytest.mark.parametrize("stiffness", [0.0, 400.0, 6400.0])
-@pytest.mark.quick("0.0", "6400.0")
+@pytest.mark.quick("0.0")
 def test_a_load_across_the_constraint_that_grows_from_nothing(stiffness):
     """With a spring across it too, hω = 0.2 and 0.8: the wall holds both."""
     system = gn.System(
@@ -313,7 +314,7 @@ def test_a_load_across_the_constraint_that_grows_from_nothing(stiffness):
 
 @pytest.mark.parametrize("load", [1.0, 0.04])
 @pytest.mark.parametrize(("frequency", "status"), [(0.8, Result.SUCCESS), (1.5, Result.ACROSS), (3.0, Result.ACROSS)])
-@pytest.mark.quick("0.8-SUCCESS-1.0", "1.5-ACROSS-0.04", "3.0-ACROSS-1.0")
+@pytest.mark.quick("0.8-SUCCESS-1.0")
 def test_a_spring_is_seen_beside_a_larger_load(frequency, status, load):
     """Across another constraint."""
     k = (frequency / 0.01) ** 2
@@ -351,7 +352,7 @@ def test_a_flow_that_comes_to_swing_across_the_constraint_stops():
 
 
 @pytest.mark.parametrize("change", [-1e-5, 0.0, 1e-5])
-@pytest.mark.quick("-1e-05", "0.0")
+@pytest.mark.quick("0.0")
 def test_roundings_across_the_constraint_are_none(change):
     """A force along the constraint that begins at zero, from rest: what is across is 1e-37 m/s."""
     racer = gn.systems.roller_racer()

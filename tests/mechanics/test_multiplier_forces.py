@@ -64,7 +64,7 @@ def test_the_nonsymmetric_saddle_system(seed):
 
 
 @pytest.mark.parametrize("name", TAKE)
-@pytest.mark.quick("gauss4", "rkmk4")
+@pytest.mark.quick("rkmk4")
 def test_a_ball_rolls_at_the_time_that_is_known(name):
     end = SlipEnds(name="rolls")
     run = gn.solve(ball(), name, g0=[0, 1, 0], xi0=[V0, 0, 0], dt=0.01, n_steps=100, events=end)
@@ -77,7 +77,7 @@ def test_a_ball_rolls_at_the_time_that_is_known(name):
 
 
 @pytest.mark.parametrize("name", ["gauss4", "rkmk4", "commutator-free4", "rk4", "lobatto4"])
-@pytest.mark.quick("gauss4", "rk4")
+@pytest.mark.quick("rk4")
 def test_order_with_forces_of_multipliers(name):
     system = random_system(np.random.default_rng(3))
     g0 = (np.eye(3), np.array([0.1, 0.2, 0.3]))

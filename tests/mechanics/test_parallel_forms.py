@@ -37,7 +37,7 @@ def end(angle, method, n_steps=100):
 @pytest.mark.filterwarnings("ignore:the constraints of system are nearly parallel")
 @pytest.mark.parametrize("angle", [1e-4, 1e-7])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.quick("rkmk6-1e-07", "gauss4-0.0001", "projected-0.0001")
+@pytest.mark.quick("rkmk6-1e-07")
 def test_runs_lose_the_digits_of_the_angle_and_no_more(method, angle):
     assert np.abs(end(angle, method) - end(1.0, method)).max() < 1e2 * np.finfo(float).eps / angle
 

@@ -245,8 +245,8 @@ def test_linearisation_and_growth_vector():
     assert gn.geometry.growth_vector(FOUR, G0) == gn.geometry.growth_vector(TWO, G0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
-@pytest.mark.quick("jacrev")
 def test_gradients(mode):
     """By the length and by the size of a redundant row, on which the motion does not depend."""
 
@@ -499,6 +499,7 @@ def test_bricard(name, dt, energy):
     assert np.ptp(a) > 3.0
 
 
+@pytest.mark.slow
 def test_bricard_needs_its_rank_said_and_projects():
     with pytest.raises(ValueError, match="rank= says how many"):
         gn.System(Translations(5), lagrangian=_rods, holonomic=_closure, parameters={"gravity": 9.81})

@@ -118,7 +118,7 @@ def test_perpendicular_velocities_keep_the_energy():
 
 
 @pytest.mark.parametrize("name", TAKE)
-@pytest.mark.quick("gauss4", "rkmk4")
+@pytest.mark.quick("rkmk4")
 def test_orders_on_a_group(name):
     system, order = on_a_group(), methods[name].make().guarantees.order
     g0 = (np.eye(3), np.array([0.1, 0.2, 0.3]))

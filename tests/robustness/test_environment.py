@@ -98,6 +98,7 @@ def test_strict_promotion_in_this_process():
     assert jnp.ones(3).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_an_import_leaves_the_random_numbers_of_numpy():
     code = "import numpy as np; np.random.seed(3); {}print(np.random.random(3))"
     drawn = [

@@ -23,6 +23,7 @@ def made(lagrangian=FREE, **options):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-30])
+@pytest.mark.quick("1e-30")
 def test_a_force_that_acts_elsewhere_or_has_a_small_unit_is_not_left_out(scale):
     spring = made(forces={x: -sp.Float(scale) * F * sp.Max(x - 5, 0)}, controls=[F])
     run = gn.solve(spring, **AT, controls=lambda t: 1.0 / scale)

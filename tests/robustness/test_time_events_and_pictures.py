@@ -113,7 +113,7 @@ OTHER_EVENTS = {
 
 @pytest.mark.parametrize(("other", "words"), OTHER_EVENTS.values(), ids=OTHER_EVENTS)
 @pytest.mark.parametrize("by_file", [False, True])
-@pytest.mark.quick("False-function", "True-direction")
+@pytest.mark.quick("True-direction")
 def test_another_event_of_the_same_name_is_refused_or_allowed_and_told(tmp_path, other, words, by_file):
     begun = gn.solve(
         SPRING, xi0=[0.0, 0.3], g0=[1.0, 0.0], dt=0.1, n_steps=20, events=event(lambda t, g, xi, lam: g[0])

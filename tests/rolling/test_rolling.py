@@ -248,6 +248,7 @@ def trough(X, parameters):
 
 
 @pytest.mark.parametrize(("radius", "leaps"), [(0.49, False), (0.501, True)])
+@pytest.mark.quick("0.501-True")
 def test_a_run_stops_where_the_contact_leaps_over_a_strip_that_is_more_curved(radius, leaps):
     """The trough's radius is 0.5 at its bottom and more beside it: a ball of 0.501 rests on both sides of a strip."""
     ball_in_it = rolling(ball(radius), [0.1, 0.1, 0.1], 1.0, on=trough, name="ball in a trough")
@@ -432,6 +433,7 @@ def along_a_line(derivative, s):
 
 
 @pytest.mark.parametrize("derivative", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.quick("1")
 def test_the_contact_is_differentiable_to_the_third_order(derivative):
     def value(s):
         return computed(along_a_line, derivative - 1, np.float64(s))

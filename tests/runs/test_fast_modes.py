@@ -50,16 +50,7 @@ def said(system, xi0, dt, method=None, **more):
     "method", ["gauss4", "projected", "gni", "lobatto4", "rkmk4", "discrete-gradient", "dla", "rk4"]
 )
 @pytest.mark.parametrize("turn", [2.5, 40.0, 3000.0])
-@pytest.mark.quick(
-    "2.5-gni",
-    "2.5-rkmk4",
-    "40.0-gauss4",
-    "40.0-dla",
-    "40.0-discrete-gradient",
-    "3000.0-gni",
-    "3000.0-rkmk4",
-    "3000.0-projected",
-)
+@pytest.mark.quick("3000.0-gni", "3000.0-rkmk4", "2.5-rkmk4", "2.5-gni")
 def test_the_angle_is_that_of_the_spring(method, turn):
     k, dt = 8e4, turn / 200.0
     (text,) = said(spring(k), [1.0, 1.0, 1.0], dt, method)
@@ -86,7 +77,7 @@ def springs(x, p):
 
 @pytest.mark.parametrize("drift", [None, [0.0, 0.2, 0.0]])
 @pytest.mark.parametrize("frame", [np.eye(3)[:1], np.eye(3)[:2], np.eye(5)[:2], np.eye(5)[:3]])
-@pytest.mark.quick("frame0-drift1", "frame3-drift1")
+@pytest.mark.quick("frame0-drift1")
 def test_frames_are_taken_for_what_they_span(frame, drift):
     """Along D a stiff spring counts, across it does not; a frame of one was once taken for a form."""
     n = frame.shape[1]
@@ -166,7 +157,7 @@ def test_what_spins_freely_has_no_fast_mode():
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.quick("0", "1", "3")
+@pytest.mark.quick("0")
 def test_random_systems_by_their_linear_equations(seed):
     """At an equilibrium the told angle is that of ``analysis.linearise``."""
     rng = np.random.default_rng(seed)

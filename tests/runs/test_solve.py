@@ -410,6 +410,7 @@ def test_a_warm_run_calls_few_functions_of_python():
     assert python_calls(lambda: gn.solve(sleigh, "rkmk4", **start, dt=0.1, n_steps=10, events=event)) < 1200
 
 
+@pytest.mark.slow
 def test_what_events_and_parameters_hold_is_read_in_each_run():
     """Traces of events are kept, their captured variables are compared; parameters may change in place."""
     level, system = [0.05], gn.systems.chaplygin_sleigh(m=1.0)

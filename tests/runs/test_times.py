@@ -93,7 +93,7 @@ def size_of_error(a, b):
 
 
 @pytest.mark.parametrize("name", ["gauss4", "gauss6", "suzuki4", "rkmk4", "projected", "gni", "dla", "lobatto4"])
-@pytest.mark.quick("gauss4", "rkmk4", "gni")
+@pytest.mark.quick("rkmk4")
 def test_solution_between_the_nodes_has_the_order_of_the_method(name):
     exact = gn.solve(SLEIGH, "gauss6", **START, dt=0.01, t_eval=TIMES)
     runs = [gn.solve(SLEIGH, name, **START, dt=dt, t_eval=TIMES) for dt in (0.2, 0.1)]
@@ -118,6 +118,7 @@ def test_nodes_of_the_run_keep_their_bits_and_spacing_changes_nothing():
     np.testing.assert_array_equal(back.t, TIMES[::-1])
 
 
+@pytest.mark.slow
 def test_solution_at_times_can_be_saved_read_and_drawn(tmp_path):
     run = gn.solve(BALL, xi0=BALL.project(None, [0.3, 0.2, 0.4, -0.2, 0.1]), dt=0.1, t_eval=TIMES)
     loaded = gn.Trajectory.load(run.save(tmp_path / "run.nc"), system=BALL)

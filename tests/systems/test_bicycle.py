@@ -47,6 +47,7 @@ def linearised(system, rates, speed, step=1e-3):
 
 
 @pytest.mark.parametrize("speed", TABLE)
+@pytest.mark.quick("5.0")
 def test_linear_about_upright_running(system, rates, speed):
     result = linearised(system, rates, speed)
     stiffness = 9.81 * np.array(STIFFNESS) + speed**2 * np.array(SPEED_STIFFNESS)

@@ -136,6 +136,7 @@ def test_it_plays_scrubs_and_obeys_keys(opened):
     assert abs(state("time") - made.t[50]) < 0.05
 
 
+@pytest.mark.slow
 def test_several_runs_stand_side_by_side_or_overlaid(opened):
     runs = [run("chaplygin-sleigh", 200, gn.GNI()), run("chaplygin-sleigh", 300, gn.RKMK(4))]
     page = opened(view(*runs, names=["GNI", "RKMK"]))

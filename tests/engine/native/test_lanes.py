@@ -43,6 +43,7 @@ def parameters(n):
 
 @pytest.mark.parametrize("width", [2, 4, 8])
 @pytest.mark.parametrize("n", [1, 7, 19])
+@pytest.mark.quick("7-2", "7-4", "7-8", "19-2")
 def test_each_member_gets_the_bits_of_its_own_run(width, n):
     params, varies = parameters(n)
     states = starts(n)
