@@ -23,14 +23,20 @@ import numpy as np
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_float64
+from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.rolling import ball, contact, cylinder, disc, ellipsoid, rolling, start
+from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
 
 
 def _less(low: Any, high: Any, words: str) -> None:
     if not is_traced((low, high)) and not low < high:
         raise ValueError(f"{words}, got {float(low)} and {float(high)}")
+
+
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
+    """Draw the body and the path of its contact."""
+    return drawing(t, g, parameters)
 
 
 def _jellett(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
@@ -71,7 +77,7 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     """
     given = positive(m=m, r=r, g=g)
     inertia = np.array([1.0, 2.0, 1.0]) * given["m"] * given["r"] * given["r"] / 4
-    return rolling(disc(r, (0, 1, 0)), inertia, m, gravity=g, name="rolling-disc")
+    return rolling(disc(r, (0, 1, 0)), inertia, m, gravity=g, draw=draw, name="rolling-disc")
 
 
 @validated
@@ -96,7 +102,7 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     positive(m=m, r=r, thickness=thickness, g=g)
     across = m * r * r / 4 + m * thickness * thickness / 12
     inertia = [across, across, m * r * r / 2]
-    return rolling(disc(r, (0, 0, 1), thickness), inertia, m, gravity=g, name="eulers-disc")
+    return rolling(disc(r, (0, 0, 1), thickness), inertia, m, gravity=g, draw=draw, name="eulers-disc")
 
 
 @validated
@@ -142,7 +148,7 @@ def rattleback(
     inertia = np.diag(as_constant(moments, "moments", (3,)))
     inertia[0, 1] = inertia[1, 0] = as_constant(D, "D")
     figure = ellipsoid(*as_float64(axes, "axes", (3,))).moved([0.0, 0.0, as_float64(h, "h", ())])
-    return rolling(figure, inertia, m, gravity=g, name="rattleback")
+    return rolling(figure, inertia, m, gravity=g, draw=draw, name="rattleback")
 
 
 @validated
@@ -186,6 +192,7 @@ def routh_sphere(
         m,
         gravity=g,
         first_integrals=integrals,
+        draw=draw,
         name="routh-sphere",
     )
 
@@ -222,6 +229,7 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
         on=cylinder(R),
         gravity=g,
         first_integrals=integrals,
+        draw=draw,
         name="sphere-in-cylinder",
     )
 
