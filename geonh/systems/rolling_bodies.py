@@ -35,7 +35,7 @@ def _less(low: Any, high: Any, words: str) -> None:
 
 
 def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
-    """Draw the body and the path of its contact."""
+    """Draw the body and the path of its contact: a function of this module, by which an entry knows its systems."""
     return drawing(t, g, parameters)
 
 

@@ -71,6 +71,7 @@ def slope(steps, error):
 def test_entry_is_complete(name):
     entry, system, _ = build(name)
     assert system.name.startswith(name) or name.startswith(system.name)
+    assert gn.systems.catalogue.name_of(system) == entry.name
     assert set(inspect.signature(entry.build).parameters) == set(entry.parameters)
     with pytest.raises(ValueError, match="no parameter wrong"):
         entry.system(wrong=1.0)
