@@ -38,10 +38,13 @@ def modes_at(trajectory: Any, t: np.ndarray) -> np.ndarray | None:
 def stretches(trajectory: Any) -> list[Stretch]:
     """Intervals of a run with modes in the order of the run, those of no length left out."""
     mode, t = trajectory.nodes.mode, trajectory.t
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(mode)) + 1])
-    ends = np.append(starts[1:], len(mode) - 1)
-    pairs = zip(starts, ends, strict=True)
-    return [Stretch(float(t[a]), float(t[b]), int(mode[a])) for a, b in pairs if t[a] != t[b]]
+    return [Stretch(float(t[a]), float(t[b]), int(mode[a])) for a, b in pieces(mode) if t[a] != t[b]]
+
+
+def pieces(modes: np.ndarray) -> list[tuple[int, int]]:
+    """First node of each piece in one mode, and of the next, or the last of all."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(modes)) + 1])
+    return list(zip(starts, np.append(starts[1:], len(modes) - 1), strict=True))
 
 
 def in_mode_colour(drawn: Scene, trajectory: Any, i: int) -> Scene:

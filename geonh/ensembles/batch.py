@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from geonh.arguments.validators import as_count, as_flag, as_float64, one_of
+from geonh.arguments.validators import as_count, as_flag, as_float64, is_whole, one_of, shortly
 from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
@@ -58,6 +58,18 @@ class Batch(NamedTuple):
     varied: tuple[str, ...]
     size: int
     shape: dict[str, int]
+
+    @property
+    def varied_numbers(self) -> dict[str, np.ndarray]:
+        """Parameters that differ between members, and "t0", "dt" where they do, by name."""
+        known = {**self.members.parameters, "t0": self.members.t0, "dt": self.members.dt}
+        return {name: known[name] for name in self.varied if name in known}
+
+    def number_of(self, member: Any, kind: type[Exception]) -> int:
+        """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
+        if not is_whole(member) or not -self.size <= member < self.size:
+            raise kind(f"member must be one of {self.size}, from 0 on, got {shortly(member)}")
+        return range(self.size)[member]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_names, entries, is_whole, shortly
+from geonh.arguments.validators import as_names, entries
 from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
@@ -164,7 +164,7 @@ class Ensemble(Observed):
         ValueError
             If there is no such member.
         """
-        i = self._number(member, ValueError)
+        i = self.batch.number_of(member, ValueError)
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
         members = self.batch.members
@@ -176,9 +176,7 @@ class Ensemble(Observed):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        members = self.batch.members
-        known = {**members.parameters, "t0": members.t0, "dt": members.dt}
-        return {name: known[name] for name in self.batch.varied if name in known}
+        return self.batch.varied_numbers
 
     @property
     def _shared(self) -> Shared:
@@ -227,7 +225,7 @@ class Ensemble(Observed):
 
     def __getitem__(self, member: int) -> Trajectory:
         """Member as a ``Trajectory`` up to its last good node; to continue it, start a ``solve`` there."""
-        i = self._number(member, IndexError)
+        i = self.batch.number_of(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
@@ -266,12 +264,6 @@ class Ensemble(Observed):
             k = np.searchsorted(np.sign(dt) * self.times, np.sign(dt) * t, side="right") - 1
         crossings = Crossings(tuple(self.events), which, k, t, *others)
         return crossings.taken(np.argsort(np.sign(dt) * t, kind="stable"))
-
-    def _number(self, member: Any, kind: type[Exception]) -> int:
-        """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
-        if not is_whole(member) or not -len(self) <= member < len(self):
-            raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
-        return range(len(self))[member]
 
     def __repr__(self) -> str:
         failed, stopped = int((~self.success).sum()), int((self.status == Result.EVENT).sum())

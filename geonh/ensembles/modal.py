@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import is_whole, shortly
 from geonh.ensembles.batch import Batch
 from geonh.ensembles.events import points
 from geonh.ensembles.labels import STATUS, attributes_of, dims_of
@@ -79,7 +78,7 @@ class ModalEnsemble(Observed):
 
     def __getitem__(self, member: int) -> Trajectory:
         """Member as a ``Trajectory``, which ``resume`` takes."""
-        i = self._number(member, IndexError)
+        i = self.batch.number_of(member, IndexError)
         run = self.runs[i]
         if run is None:
             raise ValueError(self.message(i))
@@ -162,9 +161,7 @@ class ModalEnsemble(Observed):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        members = self.batch.members
-        known = {**members.parameters, "t0": members.t0, "dt": members.dt}
-        return {name: known[name] for name in self.batch.varied if name in known}
+        return self.batch.varied_numbers
 
     def message(self, member: int) -> str:
         """Description of how a member ended.
@@ -174,16 +171,11 @@ class ModalEnsemble(Observed):
         ValueError
             If there is no such member.
         """
-        i = self._number(member, ValueError)
+        i = self.batch.number_of(member, ValueError)
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
         run = self.runs[i]
         return f"member {i}: {'was not begun: interrupted' if run is None else run.message}"
-
-    def _number(self, member: Any, kind: type[Exception]) -> int:
-        if not is_whole(member) or not -len(self) <= member < len(self):
-            raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
-        return range(len(self))[member]
 
     def __repr__(self) -> str:
         failed, n = int((~self.success).sum()), self.n_switches

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.drawing.modes import mode_colours, stretches
+from geonh.drawing.modes import mode_colours, pieces, stretches
 from geonh.plotting.figures import legend
 from geonh.plotting.labels import units_of, with_unit
 
@@ -34,7 +34,5 @@ def draw_timeline(axes: Axes, trajectory: Any) -> None:
 
 def parts_of_path(path: np.ndarray, modes: np.ndarray, colours: dict[str, str]) -> list[tuple[str, np.ndarray]]:
     """Pieces of a path, shape=[N, k], each in one mode, with its colour; they meet at the transitions."""
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(modes)) + 1])
-    ends = np.append(starts[1:], len(modes) - 1)
     names = list(colours)
-    return [(colours[names[modes[a]]], path[a : b + 1]) for a, b in zip(starts, ends, strict=True) if b > a]
+    return [(colours[names[modes[a]]], path[a : b + 1]) for a, b in pieces(modes) if b > a]

@@ -43,7 +43,7 @@ class ModalProblem(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Where a move begins, and what ends it; of many moves, along the first axis.
+    """Start of a move and its end; those of many moves along the first axis.
 
     Attributes
     ----------

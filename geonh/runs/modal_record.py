@@ -1,4 +1,4 @@
-"""What a run with modes records: nodes in pieces of one mode, transitions and events, and these joined."""
+"""Records of a run with modes: nodes in pieces of one mode, transitions and events, and these joined."""
 
 from __future__ import annotations
 

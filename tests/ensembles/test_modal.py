@@ -1,40 +1,15 @@
 """Ensembles of systems with modes: bits of single runs, parameters in modes and transitions, labels, refusals."""
 
-import functools
-
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from bouncing import bouncing
 
 import geonh as gn
-from geonh.groups import Translations
 from geonh.integrators import Result
 
 GIVEN = {"mode": "flight", "g0": [1.0], "dt": 0.02, "n_steps": 60, "save_every": 6}
-
-
-class Bounce(eqx.Module):
-    """Newton's law with the restitution of a system that the reset holds."""
-
-    ball: gn.System
-
-    def __call__(self, t, x, xi):
-        return -self.ball.parameters["e"] * xi
-
-
-@functools.cache
-def bouncing():
-    ball = gn.System(
-        Translations(1),
-        metric=[1.0],
-        potential=lambda x, p: p["G"] * x[0],
-        parameters={"G": 9.81, "e": 0.8},
-        name="ball",
-    )
-    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
-    return gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", Bounce(ball))], name="bouncing")
 
 
 def test_members_have_the_bits_of_single_runs():

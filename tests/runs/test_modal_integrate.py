@@ -1,41 +1,15 @@
 """Derivatives of runs with modes through transitions, against exact ones and differences."""
 
-import functools
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bouncing import G, bouncing
 
 import geonh as gn
 from geonh import rolling
 from geonh.groups import Translations
 from geonh.integrators import Result
-
-G = 9.81
-
-
-class Bounce(eqx.Module):
-    """Newton's law with the restitution of a system that the reset holds."""
-
-    ball: gn.System
-
-    def __call__(self, t, x, xi):
-        return -self.ball.parameters["e"] * xi
-
-
-@functools.cache
-def bouncing():
-    ball = gn.System(
-        Translations(1),
-        metric=[1.0],
-        potential=lambda x, p: p["G"] * x[0],
-        parameters={"G": G, "e": 0.8},
-        name="ball",
-    )
-    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
-    return gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", Bounce(ball))], name="bouncing")
 
 
 def bounced(h, v, e, gravity, dt, t0, method="rkmk4"):
