@@ -239,8 +239,29 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
-        z = jnp.concatenate([shift, jnp.tile(clock.dt * xi, self.stages)])
+        xis = jnp.tile(xi, (self.stages, 1))
+        if system.multiplier_forces is not None:
+            xis = self._predicted(system, clock, k, g, xi)
+        z = jnp.concatenate([shift, clock.dt * xis.ravel()])
         return Warm(repeated(z), near_identity(z.size))
+
+    def _predicted(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Array:
+        """σ̇ at the stages from the start alone, to O(h²): by Heun's rule with forces whose direction stays that at the
+        start. A slip that has just begun is less than the change of ξ in a step, and Newton's iteration needs its
+        direction.
+        """
+        tau, h, c = self.tau(system), clock.dt, np.sum(GAUSS[self.stages][0], axis=1)
+        x = system.at(g, clock.time(k))
+        frozen = system.multiplier_forces.frozen_at(clock.time(k), x, xi, system.parameters)
+        system = eqx.tree_at(lambda s: s.multiplier_forces, system, frozen)
+
+        def rate(c: ArrayLike, before: Array) -> Array:
+            y = system.act(x, tau(system.group, c * h * (xi + c * h * before / 2)), c * h)
+            return accelerations_at(system, clock.time(k + c), y, xi + c * h * before, clock.between(k + c))[0]
+
+        first = rate(0.0, jnp.zeros_like(xi))
+        xis = xi + (h * c)[:, None] * (first + self._at_stages(lambda c: rate(c, first), c)) / 2
+        return 2 * xis - self._chart(system, h, h * xis)[2]
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         a, b = GAUSS[self.stages]

@@ -117,6 +117,12 @@ class Friction(eqx.Module):
             return self
         return self.at_slip(self.velocity(t, x, xi, parameters))
 
+    def frozen_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
+        """The friction in the direction of the slip at (t, x, ξ), ``xi`` of shape=[n], wherever it is evaluated."""
+        v = self.velocity(t, x, xi, parameters)
+        speed = jnp.sqrt(v @ v)
+        return self.at_slip(v / jnp.where(speed > 0, speed, 1.0), begins=True)
+
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
         if self.direction is None:

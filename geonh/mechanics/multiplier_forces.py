@@ -63,6 +63,13 @@ class MultiplierForces(eqx.Module):
         at = x.x if isinstance(x, Moment) else x
         return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
 
+    def frozen_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> MultiplierForces:
+        """Forces that keep their direction at (t, x, ξ), by which a step is predicted; themselves if they have none."""
+        if not self.is_held:
+            return self
+        at = x.x if isinstance(x, Moment) else x
+        return eqx.tree_at(lambda forces: forces.function, self, self.function.frozen_at(t, at, xi, parameters))
+
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """True if forces that know where a step began still have about its direction, or the opposite one."""
         return self.function.keeps_direction(t, x.x if isinstance(x, Moment) else x, xi, parameters)

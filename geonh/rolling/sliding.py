@@ -45,6 +45,10 @@ SLACK = 1e-13
 """Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
 BEGINNING = 1e-10
 """Speed, relative to 1 m/s and the velocity, with which a slip begins, so that it has a direction."""
+SMOOTH = 1e-7
+"""The same for a slip that begins without acceleration, where the force for rolling reaches the friction cone: its speed
+grows with t² only, and the direction of a slower one is lost among the roundings of a step.
+"""
 STEPS = 60
 """Steps of the iteration for the direction in which a slip begins."""
 LITTLE = 1e-8
@@ -118,15 +122,16 @@ class _Settled(eqx.Module):
 
         def begins() -> Array:
             tangents = contact_velocity(t, g, xi, roll.parameters).tangents
-            direction = self._direction(t, x, resting, lam[1:3], tangents)
-            size = BEGINNING * (1 + jnp.max(jnp.abs(xi)))
+            slip = self._beginning(t, x, resting, lam[1:3], tangents) * (1 + jnp.max(jnp.abs(xi)))
             rows, right = roll.annihilator(x), roll.right_hand_side(x)
-            return struck(_free(self.slide), x, resting, rows, right.at[1:3].add(size * direction)).xi
+            return struck(_free(self.slide), x, resting, rows, right.at[1:3].add(slip)).xi
 
         return lax.cond(rolls, lambda: resting, begins)  # the other one has no derivative where there is no force
 
-    def _direction(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
-        """Direction d, in the basis of the tangents, shape=[2], with the acceleration of the slip along d."""
+    def _beginning(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
+        """Slip that begins, in the basis of the tangents, shape=[2], relative to 1 m/s and the velocity: its direction
+        is that of its acceleration.
+        """
         against = -force / jnp.sqrt(force @ force)
 
         def accelerated(d: Array) -> Array:
@@ -152,7 +157,7 @@ class _Settled(eqx.Module):
 
         first, mass = accelerated(against), self.slide.parameters["m"]
         large = jnp.sqrt(first @ first) > LITTLE * jnp.sqrt(force @ force) / mass
-        return jnp.where(large, lax.fori_loop(0, STEPS, nearer, against), against)
+        return jnp.where(large, BEGINNING * lax.fori_loop(0, STEPS, nearer, against), SMOOTH * against)
 
 
 class _Landed(eqx.Module):
