@@ -95,7 +95,7 @@ class ModalRun:
         self.loop.go_on(self.clock, self.state)
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             guard = self._along(end)
-            if self.status is not Result.SUCCESS or guard is not None:
+            if guard is not None or self.status.failed:
                 self._across(guard)
 
     # --- whole steps ----------------------------------------------------------------------------------------

@@ -200,6 +200,7 @@ def test_events_in_all_modes():
     stop = gn.Event(lambda t, x, xi, lam: t - 1.0, stop=True, name="end")
     run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=stop)
     assert run.status is Result.EVENT
+    np.testing.assert_allclose(run.events["end"].t, [1.0], rtol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore:dt = 1 turns the fastest mode")
