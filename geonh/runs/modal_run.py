@@ -137,7 +137,7 @@ class ModalRun:
     def _across(self, guard: Crossings | None) -> None:
         """Go on to the next node, in parts, from a crossing of a guard, or from the node after which a step failed.
 
-        A body that turns by half a turn within what a mode has of the step makes it too long, as in a run of one system.
+        The step is too long if a body turns by half a turn in the part of it in one mode, as in a run of one system.
         """
         k, failure = int(self.state.k), self.status
         begin, end = self._time(k), self._time(k + 1)
