@@ -26,7 +26,7 @@ from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
-from geonh.results.modes import Modes
+from geonh.results.modes import Modes, refuse_mode
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
 from geonh.results.traced_modes import TracedModes
@@ -147,8 +147,7 @@ def integrate(
             save_every=save_every,
             most_switches=most_switches,
         )
-    if mode is not None:
-        raise ValueError(f"mode= is for a system of Modes, and {getattr(system, 'name', system)} has no modes")
+    refuse_mode(system, mode)
     method = stepping_method(method, tolerance, controls).method
     varies, save_every = isinstance(method, VariableSteps), as_count(save_every, "save_every")
     dt, n_steps, _, end = (as_traced_span if varies else as_span)(dt, n_steps, t_end, t0)
