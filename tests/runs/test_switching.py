@@ -386,7 +386,7 @@ def test_resets_are_functions(reset):
 
 @pytest.mark.slow
 def test_a_slip_whose_direction_turns_as_it_vanishes():
-    """A crate with other masses along x and y: dv_x/v_x = r dv_y/v_y, so v_x = c v_y^r, and t is an integral over v_y."""
+    """A crate of other masses along x and y: dv_x/v_x = r dv_y/v_y, so v_x = c v_y^r; t is an integral over v_y."""
     r, friction, v = 1.3, 0.3 * G, np.array([1.0, 0.7])
     common = {"metric": [1.0, r, 1.0, 1.0], "potential": lambda x: G * x[2], "holonomic": lambda x: x[2:3]}
     slides = gn.System(Translations(4), multiplier_forces=gn.Friction(lambda t, x, xi: xi[:2], 0.3), **common)
