@@ -140,11 +140,11 @@ class Friction(eqx.Module):
         if self.direction is None:
             return True
         v, before = self.velocity(t, x, xi, parameters), self.direction
-        along, sizes, least = v @ before, (v @ v) * (before @ before), ALONG
+        along, least = v @ before, jnp.asarray(ALONG)
         if self.is_parted and not self.begins:
             vanishes = (along < 0) | (v @ v < FALLS**2 * (before @ before))
             least = jnp.where(vanishes, CLOSELY, ALONG)
-        return along**2 >= least**2 * sizes
+        return along**2 >= least**2 * (v @ v) * (before @ before)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
