@@ -129,6 +129,7 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
+    as_flag(observables, "observables")
     if isinstance(system, Modes):
         if tolerance is not None:
             raise ValueError("tolerance= is not for runs with modes, whose steps are of one length")
@@ -154,7 +155,6 @@ def integrate(
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
         )
-    as_flag(observables, "observables")
     with float64():
         start = as_start(system, method, xi0, g0, dt, t0, 1 if varies else n_steps, controls)
         system = known_sound(system, method, start)

@@ -218,6 +218,7 @@ def resume(
     """
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
+    _check_options(throw, progress)
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     if trajectory.nodes.mode is not None:
@@ -227,7 +228,6 @@ def resume(
         return thrown(resume_modes(trajectory, system, made, n_steps, controls, events), throw)
     before = trajectory
     n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
-    _check_options(throw, progress)
     bound_system = trajectory.system if system is None else system
     if trajectory.state is not None and isinstance(bound_system, System):
         total = as_count(int(trajectory.state.k) + n_steps, "n_steps")

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import shortly
 from geonh.integrators.base import Integrator, refuse, require_method
 from geonh.integrators.clock import Clock
 from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import refuse_variable_steps
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
-from geonh.results.same_system import as_data, refuse_another_space
+from geonh.results.same_system import parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import completed
 from geonh.runs.loop import refuse_too_many
@@ -32,7 +31,9 @@ def refuse_options(**options: Any) -> None:
 def refuse_for_modes(modes: Modes, method: Integrator, controls: Any, **options: Any) -> None:
     """Raise TypeError or ValueError for a method, controls, or options that runs with modes do not take."""
     refuse_options(**options)
-    refuse_variable_steps(method)
+    if isinstance(method, VariableSteps):
+        one = type(method.method).__name__
+        raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
     if not (controls is None or callable(controls)):
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
     for system in modes.systems:
@@ -73,7 +74,7 @@ def advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     }
     kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
     modes = run.modes
-    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
+    parameters = parameters_of(modes)
     about = {"system": modes.name, "modes": list(modes.names), "parameters": parameters}
     attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
     return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
@@ -87,19 +88,14 @@ def resume_modes(
     method = trajectory.method if method is None else method
     if modes is None or method is None or trajectory.state is None:
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
-    if not isinstance(modes, Modes):
-        raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
+    refuse_other_modes(trajectory, modes)
     require_method(method)
-    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
-    if list(modes.names) != list(a["modes"]) or parameters != a["parameters"] or modes.name != a["system"]:
-        raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
     if describe(method) != a["method"]:
         raise ValueError(f"the trajectory was made by {a['method']}, not by {describe(method)}")
     earlier = None if trajectory.clock is None else trajectory.clock.controls
     clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), earlier if controls is None else controls)
     which, k = int(a["state_mode"]), int(trajectory.state.k)
     system = modes.systems[which]
-    refuse_another_space(trajectory, system)
     if events is None and trajectory.crossings is not None and not trajectory.watched:
         raise ValueError("the run looked for events: pass events=, or events=() to look for none")
     with float64():
