@@ -46,9 +46,8 @@ SLACK = 1e-13
 BEGINNING = 1e-10
 """Speed, relative to 1 m/s and the velocity, with which a slip begins, so that it has a direction."""
 SMOOTH = 1e-7
-"""The same for a slip that begins without acceleration, where the force for rolling reaches the friction cone: its speed
-grows with t² only, and the direction of a slower one is lost among the roundings of a step.
-"""
+"""The same for a slip that begins without acceleration, where the force for rolling reaches the friction cone: its
+speed grows with t² only, and the direction of a slower one is lost among the roundings of a step."""
 STEPS = 60
 """Steps of the iteration for the direction in which a slip begins."""
 LITTLE = 1e-8

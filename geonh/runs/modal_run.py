@@ -22,6 +22,7 @@ from geonh.results.events import Crossings, Event, SlipEnds
 from geonh.results.modes import Modes, Switches
 from geonh.results.nodes import Nodes
 from geonh.results.record import unflatten
+from geonh.runs.event_loop import Watched
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
 from geonh.runs.mode_loop import SOON, ModeLoop, Place, vector
@@ -177,6 +178,8 @@ class ModalRun:
                 if abs(length) < SHORTEST * abs(end - begin) or failures > MOST:
                     self.status = failure
                     return
+            elif guard is None and self._has_missed(loop, watched) and abs(part) > SHORTEST * abs(end - begin):
+                length = part / 2
             elif guard is None:
                 here = Place(
                     np.float64(end if part == left else here.t + part), watched.state.g, loop.velocity(watched)
@@ -215,7 +218,9 @@ class ModalRun:
         return Place(before.t, arrived.g, arrived.xi)
 
     def _violated(self, loop: ModeLoop) -> Crossings | None:
-        """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding."""
+        """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding; the value of one
+        that is by rounding is set to zero, from which it leaves.
+        """
         values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
         for i, guard in enumerate(loop.guards):
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
@@ -229,7 +234,17 @@ class ModalRun:
                 t = np.array([clock.t0 + int(state.k) * clock.dt], float)
                 one, step = np.array([i]), np.array([int(state.k)])
                 return Crossings(loop.names, one, step, t, vector(state.g)[None], loop.begin.xi[None], np.zeros((1, 0)))
+            if not vanished:
+                loop.begin.values[i] = 0.0
         return None
+
+    @staticmethod
+    def _has_missed(loop: ModeLoop, after: Watched) -> bool:
+        """True if a guard that was zero at the beginning of a part is past it at the end, without a crossing found: it
+        left, and came back within a small part of that.
+        """
+        begun = loop.begin.values
+        return any(begun[i] == 0 and after.values[i] * one.direction > 0 for i, one in enumerate(loop.guards))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:

@@ -172,6 +172,26 @@ def test_random_bodies_thrown():
         assert np.abs(np.nan_to_num(run.holonomic_residual)).max(initial=0.0) < 1e-12
 
 
+@pytest.mark.slow
+def test_a_slip_that_begins_where_the_force_reaches_the_cone():
+    """Its speed grows with t² from there, while its direction turns: it begins and ends once, at instants of any dt."""
+    axes = np.array([0.12, 0.15, 0.26])
+    inertia = (np.sum(axes**2) - axes**2) / 5
+    body = rolling(rolling.ellipsoid(*axes), inertia, 1.0, friction=0.4)
+    g0, xi0 = rolling.start(body, omega=[2.0, 6.0, -3.0])
+    runs = [
+        gn.solve(body, "gauss4", mode="roll", g0=g0, xi0=xi0, dt=dt, n_steps=round(0.3 / dt))
+        for dt in (0.01, 0.005, 0.0025, 0.00125)
+    ]
+    instants = np.array([run.switches.t for run in runs])
+    modes = [runs[0].switches.names[i] for i in runs[0].switches.target]
+    assert modes == ["slide", "roll", "slide"]
+    errors = np.abs(instants[:-1] - instants[-1]).max(axis=1)
+    assert np.all(errors < [2e-6, 1e-7, 1e-8])
+    assert np.abs(runs[-1].xi[-1] - runs[-2].xi[-1]).max() < 1e-6
+    assert np.diff(runs[-1].energy).max() < 1e-6
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="restitution is that of a body with friction"):
         rolling(rolling.ball(1.0), [0.4] * 3, 1.0, restitution=0.5)
