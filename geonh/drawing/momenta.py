@@ -42,9 +42,10 @@ class Momenta(NamedTuple):
         The point o, metres: the origin of the first solid body; the origin of space if no body turns, since a point has
         no angular momentum about itself.
     force : ndarray, shape=[N, 3]
-        Constraint force, N.
+        Constraint force, N; nan in later pieces of joined runs, and in other modes than the first of a run from a file,
+        since the systems of these are not known.
     moment : ndarray, shape=[N, 3]
-        Moment of the constraints about o, N m.
+        Moment of the constraints about o, N m; nan as the force.
     angular : ndarray, shape=[N, 3]
         Angular momentum about o, kg m²/s.
     """
@@ -84,7 +85,8 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
         return Momenta(zero, zero, zero, zero)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     tree = (system, Picture(system), tuple(solid))
-    dR, dx, force = mapped(_moves, tree, (t, g, trajectory.xi[nodes], trajectory.multipliers[nodes]))
+    dR, dx = mapped(_moves, tree, (t, g))
+    force = _constraint_covectors(trajectory, nodes)
     R = np.stack([drawn.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
     x = np.stack([drawn.bodies[i].x for i in solid], axis=1)
     turns = np.abs(dR).max(axis=(0, 2, 3, 4)) > 0
@@ -113,9 +115,30 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     return Momenta(about, *arrows)
 
 
-def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
-    """Derivatives of the solid bodies' axes and origins along a basis of g, and the covector of the constraints."""
-    (system, picture, solid), (t, g, xi, lam) = tree, node
+def _constraint_covectors(trajectory: Trajectory, nodes: np.ndarray) -> np.ndarray:
+    """μᵀλ at nodes, shape=[K, n], of each mode by its system; nan in modes whose system the run does not have."""
+    system, modes, which = system_of(trajectory), trajectory.run.modes, trajectory.nodes.mode
+    which = np.zeros(len(nodes), int) if which is None else which[nodes]
+    covectors = np.full((len(nodes), system.group.dim), np.nan)
+    for mode in np.unique(which):
+        at = nodes[which == mode]
+        own = (system if mode == 0 else None) if modes is None else modes.systems[mode]
+        if own is not None:
+            g = jax.tree.map(lambda a, at=at: a[at], trajectory.g)
+            node = (trajectory.t[at], g, trajectory.xi[at], trajectory.multipliers[at])
+            covectors[which == mode] = mapped(_constraint_covector, own, node)
+    return covectors
+
+
+def _constraint_covector(system: Any, node: tuple) -> Any:
+    t, g, xi, lam = node
+    rows = system.linear_at(xi).annihilator(system.at(g, t))
+    return rows.T @ lam[: len(rows)]  # beyond are the multipliers of other modes
+
+
+def _moves(tree: tuple, node: tuple) -> tuple[Any, Any]:
+    """Derivatives of the solid bodies' axes and origins along a basis of g."""
+    (system, picture, solid), (t, g) = tree, node
 
     def poses(g: Any) -> tuple[Any, Any]:
         bodies = picture.bodies(t, g)
@@ -125,5 +148,4 @@ def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
     def moved(xi: Any) -> tuple[Any, Any]:
         return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
 
-    dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
-    return dR, dx, system.linear_at(xi).annihilator(system.at(g, t)).T @ lam
+    return jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))

@@ -188,7 +188,8 @@ def as_numbers(value: Any, name: str) -> Any:
         return value
     if isinstance(value, list | tuple) and has_tracers(value):
         return jnp.asarray(value, dtype=float)
-    if isinstance(value, np.generic | np.ndarray) and value.shape == () and value.dtype.kind in "fiu":
+    alone = isinstance(value, np.generic | np.ndarray) and value.shape == ()
+    if alone and value.dtype.kind in "fiu" and value.dtype.itemsize <= _FLOAT64.itemsize:
         return value
     return as_float64(value, name, finite=False)
 

@@ -25,7 +25,7 @@ from geonh.integrators.node import State
 from geonh.integrators.registry import stepping_method
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import with_parameters
-from geonh.results.events import Event
+from geonh.results.events import Event, as_events
 from geonh.results.modes import Modes
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
@@ -33,7 +33,7 @@ from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import ModeLoop
 from geonh.runs.start import as_span, as_start
-from geonh.runs.switching import advanced, events_of, refuse_for_modes
+from geonh.runs.switching import advanced, refuse_for_modes
 
 
 @dataclass
@@ -170,7 +170,7 @@ def solve_modal_ensemble(
         which,
         Shared(system, method, clock.controls),
         given.batch(0, given.size),
-        events_of(events, first, clock),
+        as_events(events, first, clock),
         n_steps,
         stride,
         reason,

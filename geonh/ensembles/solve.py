@@ -15,8 +15,8 @@ from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.results.events import Event
-from geonh.results.modes import Modes
-from geonh.runs.switching import refuse_with_modes
+from geonh.results.modes import Modes, refuse_mode
+from geonh.runs.switching import refuse_options
 
 
 @validated
@@ -120,7 +120,7 @@ def solve_ensemble(
         If the observables kept would take most of the machine's memory, before the first step.
     """
     if isinstance(system, Modes):
-        refuse_with_modes(
+        refuse_options(
             t_eval=t_eval, tolerance=tolerance, observables=observables, statistics=entries(statistics) or None
         )
         return solve_modal_ensemble(
@@ -141,8 +141,7 @@ def solve_ensemble(
             threads=threads,
             progress=progress,
         )
-    if mode is not None:
-        raise ValueError(f"mode= is for a system of Modes, and {getattr(system, 'name', system)} has no modes")
+    refuse_mode(system, mode)
     sweep = Sweep.of(
         system,
         method,

@@ -31,11 +31,11 @@ from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.redundancy import with_rank, with_rank_near
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.dense import as_times
-from geonh.results.events import Event
+from geonh.results.events import Event, as_events
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
-from geonh.runs.solve import events_of, last_of
+from geonh.runs.solve import last_of
 from geonh.runs.start import as_span, as_start, as_variable_span
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Sweep(Configuration):
             save_every=stride,
             observables=requested,
             statistics=tuple(gathered),
-            events=events_of(events, system, clock),
+            events=as_events(events, system, clock),
             most_events=as_count(most_events, "most_events"),
             method_reason=reason,
             times=times,

@@ -115,6 +115,8 @@ def build(
     for name, text in (("triple", triple), ("cpu", cpu), ("features", features)):
         if not isinstance(text, str):
             raise TypeError(f"{name} must be text, got {shortly(text)}")
+        if not text.isascii():
+            raise ValueError(f"{name} must be ASCII, got {shortly(text)}")
         if text and target != "c":
             raise ValueError(f"{name} goes with target='c', not {target!r}")
     if features and not FEATURES.fullmatch(features):  # LLVM would end the process

@@ -267,8 +267,12 @@ def _lost_metric(system: System, before: State | None, t: ArrayLike, h: ArrayLik
     def is_ahead() -> Array:
         x = system.at(before.g, None if t is None else t - h)
         xi = system.velocity(x, before.p_minus)
-        ways = [system.act(x, system.group.exp(s * h * xi), s * h) for s in (0.5, 1.0, 1.5)]
-        return jnp.any(jnp.stack([jnp.any(pivots(system.mass_matrix(y)) <= 0) for y in ways]))
+
+        def lost(part: Array) -> Array:
+            y = system.act(x, system.group.exp(part * h * xi), part * h)
+            return jnp.any(pivots(system.mass_matrix(y)) <= 0)
+
+        return jnp.any(lax.map(lost, np.array([0.5, 1.0, 1.5])))
 
     return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
 

@@ -24,6 +24,7 @@ from geonh.arguments.validators import as_flag, entries, is_whole, one_of, short
 from geonh.engine import Partition
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
+from geonh.integrators.clock import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.friction import Friction
 from geonh.mechanics.system import System
@@ -135,10 +136,12 @@ def _no_slip(t: Any, g: Any, xi: Any, lam: Any) -> Any:
     return jnp.ones(())
 
 
-def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
-    """Validate the events given by a user, tracing each once on the system; TypeError or ValueError for non-events,
-    repeated names, and functions that cannot be evaluated; u is a value of the controls.
+def as_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
+    """Validate the events given by a user, tracing each once on the system with the controls at its start; TypeError or
+    ValueError for non-events, repeated names, and functions that cannot be evaluated.
     """
+    if events is None or (isinstance(events, tuple | list) and not events):
+        return ()
     validated = [events] if isinstance(events, Event) else entries(events)
     if (
         validated is None
@@ -150,9 +153,11 @@ def as_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
-    for i, event in enumerate(validated):
-        if _needs_care(_OnSystem(event, system, u)):
-            validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+    with float64():
+        u = clock.control(0)
+        for i, event in enumerate(validated):
+            if _needs_care(_OnSystem(event, system, u)):
+                validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
     return tuple(validated)
 
 

@@ -204,6 +204,12 @@ class Modes:
         return tuple(_stopping(one.guard, one.name) for one in self.leaving(mode))
 
 
+def refuse_mode(system: Any, mode: Any) -> None:
+    """Raise ValueError for the name of a mode, given with a system that has none."""
+    if mode is not None and isinstance(system, System):
+        raise ValueError(f"mode= is for a system of Modes, and {system.name} has no modes")
+
+
 def _stopping(event: Event, name: str) -> Event:
     """Event of that name that stops a run."""
     leaves, structure = jax.tree.flatten(event)

@@ -22,6 +22,7 @@ from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
+from geonh.results.modes import Modes
 from geonh.results.record import FunctionValues, Record
 from geonh.version import __version__
 
@@ -132,6 +133,22 @@ def _vector(tree: Any) -> jax.Array:
     leaves = [jnp.ravel(jnp.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
     leaves = [part for a in leaves for part in ((a.real, a.imag) if jnp.iscomplexobj(a) else (a.astype(float),))]
     return jnp.concatenate([jnp.zeros(0), *leaves])
+
+
+def parameters_of(modes: Modes) -> dict[str, Any]:
+    """Parameters of the systems of modes by their names, as a run has them."""
+    return {name: as_data(system.parameters) for name, system in zip(modes.names, modes.systems, strict=True)}
+
+
+def refuse_other_modes(trajectory: Record, modes: Any) -> None:
+    """Raise TypeError for no ``Modes``, ValueError for others than those of a run: other names, space or parameters."""
+    if not isinstance(modes, Modes):
+        raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
+    a = trajectory.attributes
+    same = list(modes.names) == list(a.get("modes", ())) and modes.name == a["system"]
+    if not same or parameters_of(modes) != a["parameters"]:
+        raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
+    refuse_another_space(trajectory, modes.systems[0])
 
 
 def refuse_another_space(trajectory: Record, system: System) -> None:

@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.arguments.precision import float64, is_traced
+from geonh.engine import Parts
 from geonh.groups.base import Point
-from geonh.mechanics.system import System
 
 
 class TracedModes(eqx.Module):
     """Result of ``integrate`` for a system with modes: JAX arrays at the N = n_steps // save_every + 1 nodes.
+
+    A pytree, as ``TracedTrajectory``; a batch of ``vmap`` has its axes first.
 
     Attributes
     ----------
@@ -36,8 +39,8 @@ class TracedModes(eqx.Module):
         Velocities after them.
     names : tuple of str
         Names of the modes.
-    systems : tuple of System
-        The modes.
+    arrays, parts : list of array, Parts
+        The systems of the modes, for the energy.
     """
 
     t: Array
@@ -49,8 +52,14 @@ class TracedModes(eqx.Module):
     switch_t: Array
     switch_g: Point
     switch_xi: Array
+    arrays: list[Array]
     names: tuple[str, ...] = eqx.field(static=True)
-    systems: tuple[System, ...]
+    parts: Parts = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        batch, n = list(self.status.shape[:-1]), self.status.shape[-1]
+        many = f"a batch of {batch} runs, {n} nodes each" if batch else f"{n} nodes"
+        return f"TracedModes of {', '.join(self.names)}: {many}, {'traced' if is_traced(self.t) else 'as JAX arrays'}"
 
     @property
     def success(self) -> Array:
@@ -61,9 +70,16 @@ class TracedModes(eqx.Module):
     def energy(self) -> Array:
         """Energy at the nodes, joules, shape=[N]."""
 
-        def at(t: Array, g: Point, xi: Array, mode: Array) -> Array:
-            x = [system.at(g, t) for system in self.systems]
-            pairs = zip(self.systems, x, strict=True)
-            return jnp.stack([system.energy(x, system.momentum(x, xi)) for system, x in pairs])[mode]
+        def of_run(run: TracedModes) -> Array:
+            systems = run.parts.tree(run.arrays)
 
-        return jax.vmap(at)(self.t, self.g, self.xi, self.mode)
+            def at(t: Array, g: Point, xi: Array, mode: Array) -> Array:
+                pairs = zip(systems, [system.at(g, t) for system in systems], strict=True)
+                return jnp.stack([system.energy(x, system.momentum(x, xi)) for system, x in pairs])[mode]
+
+            return jax.vmap(at)(run.t, run.g, run.xi, run.mode)
+
+        for _ in self.status.shape[:-1]:
+            of_run = jax.vmap(of_run)
+        with float64():
+            return of_run(self)

@@ -35,15 +35,13 @@ from geonh.mechanics.system import System
 from geonh.results import files, tables
 from geonh.results.dense import as_times, end_of, evaluated, refuse_outside
 from geonh.results.interpolation import between
+from geonh.results.modes import Modes
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
 from geonh.results.record import Record, RunState
 from geonh.results.replacing import replacing_atomically
-from geonh.results.same_system import (
-    differences,
-    refuse_changes,
-)
+from geonh.results.same_system import differences, refuse_changes, refuse_other_modes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,15 +306,15 @@ class Trajectory(Record):
         return files.save(self, self.to_xarray(), path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, *, system: System | None = None) -> Trajectory:
+    def load(cls, path: str | os.PathLike, *, system: System | Modes | None = None) -> Trajectory:
         """Read a file that ``save`` wrote; nothing in it is executed.
 
         Parameters
         ----------
         path : str or path
             The file.
-        system : System, optional
-            System of the run to attach, for interpolation; all saved arrays can be read without it.
+        system : System or Modes, optional
+            System of the run to attach, for interpolation and pictures; all saved arrays can be read without it.
 
         Returns
         -------
@@ -327,7 +325,7 @@ class Trajectory(Record):
         FileError
             If the file is not a geonh trajectory, is damaged, or was written by a newer geonh.
         TypeError
-            If ``system`` is not a System.
+            If ``system`` is not a System, or not the Modes of a run with modes.
         ValueError
             If the system is not the one of the run.
         """
@@ -337,6 +335,9 @@ class Trajectory(Record):
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
+        if isinstance(system, Modes):
+            refuse_other_modes(trajectory, system)
+            return trajectory.with_run(system=system.systems[0], modes=system)
         if not isinstance(system, System):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]

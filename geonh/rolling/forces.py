@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
@@ -65,7 +66,8 @@ def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0) -> Cont
     g : array_like, shape=[4, 4]
         Configuration of the body.
     multipliers : array_like, shape=[m]
-        λ there: of the contact alone (a body that slides), of it and the two tangential rows, or these and the spin.
+        λ there: of the contact alone (a body that slides), of it and the two tangential rows, or these and the spin;
+        the nan that a run has at the end, where a mode has fewer than another, are left out.
     t : float
         Time, s.
 
@@ -78,10 +80,14 @@ def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0) -> Cont
     Raises
     ------
     TypeError, ValueError
-        If the system is not one of ``rolling``, or the others are not numbers of that shape.
+        If the system is not one of ``rolling``, the others are not numbers of that shape, or the body is in the air.
     """
     parameters, node = as_placement(system, g, t)
-    lam = as_float64(multipliers, "multipliers")
+    lam = as_float64(multipliers, "multipliers", finite=False)
+    if lam.ndim == 1 and not is_traced(lam):
+        lam = as_float64(lam[: np.max(np.flatnonzero(~np.isnan(lam)), initial=-1) + 1], "multipliers")
+    if not lam.size:
+        raise ValueError("multipliers has no numbers: there is no contact there")
     if lam.ndim != 1 or len(lam) not in (1, 3, 4):
         raise ValueError(f"multipliers must be those of one node, of shape [1], [3] or [4], got {list(lam.shape)}")
     at = (*node, lam)

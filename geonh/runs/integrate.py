@@ -26,7 +26,7 @@ from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps, is_at
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
-from geonh.results.modes import Modes
+from geonh.results.modes import Modes, refuse_mode
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
 from geonh.results.traced_modes import TracedModes
@@ -129,6 +129,7 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
+    as_flag(observables, "observables")
     if isinstance(system, Modes):
         if tolerance is not None:
             raise ValueError("tolerance= is not for runs with modes, whose steps are of one length")
@@ -146,8 +147,7 @@ def integrate(
             save_every=save_every,
             most_switches=most_switches,
         )
-    if mode is not None:
-        raise ValueError(f"mode= is for a system of Modes, and {getattr(system, 'name', system)} has no modes")
+    refuse_mode(system, mode)
     method = stepping_method(method, tolerance, controls).method
     varies, save_every = isinstance(method, VariableSteps), as_count(save_every, "save_every")
     dt, n_steps, _, end = (as_traced_span if varies else as_span)(dt, n_steps, t_end, t0)
@@ -155,7 +155,6 @@ def integrate(
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
         )
-    as_flag(observables, "observables")
     with float64():
         start = as_start(system, method, xi0, g0, dt, t0, 1 if varies else n_steps, controls)
         system = known_sound(system, method, start)

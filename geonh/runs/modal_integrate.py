@@ -79,7 +79,7 @@ def integrate_modes(
         y = run(arrays, jnp.concatenate([clock.t0[None], vector, jnp.asarray(start.xi)]))
         n, size = first.group.dim, len(vector)
         nodes, switches, number = y[:n_nodes], y[n_nodes:-1], y[-1, 0]
-        points = jax.vmap(first.group.from_vector)
+        points, (kept, systems) = jax.vmap(first.group.from_vector), Parts.of(modes.systems)
         return TracedModes(
             nodes[:, 2],
             points(nodes[:, 3 : 3 + size]),
@@ -90,8 +90,9 @@ def integrate_modes(
             switches[:, 2],
             points(switches[:, 3 : 3 + size]),
             switches[:, 3 + size : 3 + size + n],
+            kept,
             modes.names,
-            modes.systems,
+            systems,
         )
 
 
@@ -282,6 +283,8 @@ def _places(run: ModalRun) -> np.ndarray:
         where = nodes.mode == mode
         part = nodes._replace(mode=None).taken(where)
         xi[where] = mapped(_velocity, run.modes.systems[mode], part._replace(k=np.zeros(where.sum())))
+    for switch in run.switches:
+        xi[switch.row], xi[switch.row + 1] = switch.xi_before, switch.xi_after
     return np.concatenate([nodes.t[:, None], nodes.g_vector, xi], axis=1)
 
 

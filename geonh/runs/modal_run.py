@@ -27,7 +27,7 @@ from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_swit
 from geonh.runs.mode_loop import SOON, ModeLoop, Place, vector
 
 MOST = 1000
-"""Most transitions within one step."""
+"""Most transitions, and most parts that fail, within one step."""
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""
 ROUNDING = 1e-9
@@ -95,7 +95,7 @@ class ModalRun:
         self.loop.go_on(self.clock, self.state)
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             guard = self._along(end)
-            if self.status is not Result.SUCCESS or guard is not None:
+            if guard is not None or self.status.failed:
                 self._across(guard)
 
     # --- whole steps ----------------------------------------------------------------------------------------
@@ -135,16 +135,19 @@ class ModalRun:
 
     # --- the step of a transition, or one that failed -------------------------------------------------------
     def _across(self, guard: Crossings | None) -> None:
-        """Go on to the next node, in parts, from a crossing of a guard, or from the node after which a step failed."""
+        """Go on to the next node, in parts, from a crossing of a guard, or from the node after which a step failed.
+
+        The step is too long if a body turns by half a turn in the part of it in one mode, as in a run of one system.
+        """
         k, failure = int(self.state.k), self.status
         begin, end = self._time(k), self._time(k + 1)
-        length, count = end - begin, 0
+        length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
             length, self.status = length / 2, Result.SUCCESS
         while True:
             if guard is not None:
-                count, length = count + 1, end - begin
+                count, length, turned = count + 1, end - begin, False
                 if count > MOST:
                     self.status = Result.SWITCHES
                     return
@@ -170,7 +173,8 @@ class ModalRun:
                 return
             if self.status is not Result.SUCCESS:
                 failure, length, self.status = self.status, part / 2, Result.SUCCESS
-                if abs(length) < SHORTEST * abs(end - begin):
+                failures, turned = failures + 1, turned or failure is Result.CHART
+                if abs(length) < SHORTEST * abs(end - begin) or failures > MOST:
                     self.status = failure
                     return
             elif guard is None:
@@ -178,6 +182,9 @@ class ModalRun:
                     np.float64(end if part == left else here.t + part), watched.state.g, loop.velocity(watched)
                 )
                 length = 2 * length
+        if turned:  # in one mode, without a transition: as in a run of one system
+            self.status = Result.CHART
+            return
         state = self.loop.enter(self.clock, here._replace(t=np.float64(end)), k + 1, self.clock.t0)
         self.status = Result(int(state.status))
         if self.status is Result.SUCCESS:

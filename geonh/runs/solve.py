@@ -22,15 +22,15 @@ from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import TIME_TOLERANCE, as_one_axis, as_times, end_of
-from geonh.results.events import Crossings, Event
+from geonh.results.events import Crossings, Event, as_events
 from geonh.results.formats import check_destination
-from geonh.results.modes import Modes
+from geonh.results.modes import Modes, refuse_mode
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
-from geonh.runs.switching import events_of, refuse_with_modes, resume_modes, solve_modes
+from geonh.runs.switching import refuse_for_modes, refuse_options, resume_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -114,7 +114,15 @@ def solve(
     """
     method, reason = stepping_method(method, tolerance, controls)
     advice = "solve returns NumPy arrays; under jit, grad or vmap use geonh.integrate"
-    refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls, system=system)
+    refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls)
+    refuse_traced(advice, system=system)
+    modes = None
+    if isinstance(system, Modes):
+        modes, which = system, system.index(mode)
+        refuse_for_modes(modes, method, controls, progress=progress, checkpoint=checkpoint, t_eval=t_eval)
+        system = modes.systems[which]
+    else:
+        refuse_mode(system, mode)
     save_every = as_count(save_every, "save_every")
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = last_of(t_eval, t0)
@@ -123,13 +131,6 @@ def solve(
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
-    if isinstance(system, Modes):
-        refuse_with_modes(progress=progress, checkpoint=checkpoint, t_eval=t_eval)
-        first = system.systems[system.index(mode)]
-        start = as_start(first, method, xi0, g0, span.dt, t0, span.n_steps, controls)
-        return thrown(solve_modes(system, method, reason, mode, start, span, events, save_every), throw)
-    if mode is not None and isinstance(system, System):
-        raise ValueError(f"mode= is for a system of Modes, and {system.name} has no modes")
     with float64():
         start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
         start = start._replace(clock=start.clock._replace(end=span.end))
@@ -138,13 +139,15 @@ def solve(
                 raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
             end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
             t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
-        watched = events_of(events, system, start.clock)
+        watched = as_events(events, system, start.clock)
         begin = first_node(system, method, start)
         known, node = begin.problem.system, begin.state
         numbers = len(known.group.point_names), known.group.dim, len(begin.facts.residual)
         crossings = Crossings.none([event.name for event in watched], *numbers) if watched else None
         problem = begin.problem._replace(events=watched)
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
+    if modes is not None:
+        return thrown(solve_modes(modes, which, trajectory, span.n_steps), throw)
     result = advance(trajectory, span.n_steps, throw, progress, checkpoint, begin)
     return result if t_eval is None else _at_times(result, t_eval)
 
@@ -215,16 +218,16 @@ def resume(
     """
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
+    _check_options(throw, progress)
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     if trajectory.nodes.mode is not None:
-        refuse_with_modes(progress=progress, checkpoint=checkpoint, allow_changes=allow_changes)
+        refuse_options(progress=progress, checkpoint=checkpoint, allow_changes=allow_changes)
         made = method_of(method) if isinstance(method, str) else method
         n_steps, _ = _remaining_steps(trajectory, n_steps, t_end)
         return thrown(resume_modes(trajectory, system, made, n_steps, controls, events), throw)
     before = trajectory
     n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
-    _check_options(throw, progress)
     bound_system = trajectory.system if system is None else system
     if trajectory.state is not None and isinstance(bound_system, System):
         total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
@@ -240,7 +243,7 @@ def resume(
         assert trajectory.system is not None
         assert trajectory.clock is not None
         clock = trajectory.clock._replace(end=end)
-        watched = trajectory.watched if events is None else events_of(events, trajectory.system, clock)
+        watched = trajectory.watched if events is None else as_events(events, trajectory.system, clock)
         trajectory = trajectory.with_run(clock=clock)
         trajectory = with_events(trajectory, watched, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)

@@ -8,66 +8,46 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import shortly
-from geonh.integrators.base import Integrator, Problem, refuse, require_method
+from geonh.integrators.base import Integrator, refuse, require_method
 from geonh.integrators.clock import Clock
 from geonh.integrators.validity import Result
-from geonh.integrators.variable_steps import refuse_variable_steps
-from geonh.mechanics.system import System
-from geonh.results.events import Event, as_events
+from geonh.integrators.variable_steps import VariableSteps
+from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
-from geonh.results.same_system import as_data, refuse_another_space
+from geonh.results.same_system import parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
-from geonh.runs.continuation import completed, new_trajectory
+from geonh.runs.continuation import completed
 from geonh.runs.loop import refuse_too_many
 from geonh.runs.modal_run import ModalRun
-from geonh.runs.start import InitialData, Span, first_node
 
 
-def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
-    """Validate the events of a run at its start; their program is traced with the controls there."""
-    if events is None or (isinstance(events, tuple | list) and not events):
-        return ()
-    with float64():
-        return as_events(events, system, clock.control(0))
-
-
-def refuse_with_modes(**options: Any) -> None:
+def refuse_options(**options: Any) -> None:
     """Raise ValueError for options of ``solve`` that runs with modes do not take."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}= is not for runs with modes: save the result, or call run(times)")
 
 
-def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
-    """Raise TypeError or ValueError for a method, or controls, that runs with modes do not take."""
-    refuse_variable_steps(method)
+def refuse_for_modes(modes: Modes, method: Integrator, controls: Any, **options: Any) -> None:
+    """Raise TypeError or ValueError for a method, controls, or options that runs with modes do not take."""
+    refuse_options(**options)
+    if isinstance(method, VariableSteps):
+        one = type(method.method).__name__
+        raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
     if not (controls is None or callable(controls)):
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
     for system in modes.systems:
         refuse(method, system)
 
 
-def solve_modes(
-    modes: Modes,
-    method: Integrator,
-    reason: str,
-    mode: Any,
-    start: InitialData,
-    span: Span,
-    events: Any,
-    save_every: int,
-) -> Trajectory:
-    """Run from a start, in the mode of a name, as ``solve`` documents it."""
-    which = modes.index(mode)
-    refuse_for_modes(modes, method, start.clock.controls)
-    first = first_node(modes.systems[which], method, start)
-    system, state = first.problem.system, first.state
-    watched = events_of(events, system, start.clock)
-    run = ModalRun(modes, method, start.clock, watched, save_every, which, state, Result(int(state.status)))
-    run.save(state, float(start.clock.t0))
-    begun = new_trajectory(Problem(system, method, start.clock), state, save_every, reason, None, span.reason)
-    return advanced(run, begun, span.n_steps)
+def solve_modes(modes: Modes, mode: int, begin: Trajectory, n_steps: int) -> Trajectory:
+    """Run from the start that a trajectory of one node holds, in the mode of an index, as ``solve`` documents it."""
+    problem, state = begin.problem, begin.state
+    assert state is not None
+    status = Result(int(state.status))
+    run = ModalRun(modes, problem.method, problem.clock, begin.watched, begin.save_every, mode, state, status)
+    run.save(state, begin.t0)
+    return advanced(run, begin, n_steps)
 
 
 def advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
@@ -94,7 +74,7 @@ def advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
     }
     kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
     modes = run.modes
-    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
+    parameters = parameters_of(modes)
     about = {"system": modes.name, "modes": list(modes.names), "parameters": parameters}
     attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
     return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
@@ -108,24 +88,19 @@ def resume_modes(
     method = trajectory.method if method is None else method
     if modes is None or method is None or trajectory.state is None:
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
-    if not isinstance(modes, Modes):
-        raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
+    refuse_other_modes(trajectory, modes)
     require_method(method)
-    parameters = {key: as_data(system.parameters) for key, system in zip(modes.names, modes.systems, strict=True)}
-    if list(modes.names) != list(a["modes"]) or parameters != a["parameters"] or modes.name != a["system"]:
-        raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
     if describe(method) != a["method"]:
         raise ValueError(f"the trajectory was made by {a['method']}, not by {describe(method)}")
     earlier = None if trajectory.clock is None else trajectory.clock.controls
     clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), earlier if controls is None else controls)
     which, k = int(a["state_mode"]), int(trajectory.state.k)
     system = modes.systems[which]
-    refuse_another_space(trajectory, system)
     if events is None and trajectory.crossings is not None and not trajectory.watched:
         raise ValueError("the run looked for events: pass events=, or events=() to look for none")
     with float64():
         state = completed(trajectory.state, system, method, clock)
-        watched = trajectory.watched if events is None else events_of(events, system, clock)
+        watched = trajectory.watched if events is None else as_events(events, system, clock)
     run = ModalRun(modes, method, clock, watched, trajectory.save_every, which, state)
     run.keep(trajectory.nodes, clock.t0 + k * clock.dt)
     if trajectory.switches is not None and len(before := trajectory.switches.before(k).t):

@@ -56,6 +56,7 @@ def test_redundant_rows_of_wheels_are_known():
     assert run.multipliers.shape[-1] == 4
 
 
+@pytest.mark.slow
 def test_a_driven_cart_does_not_slip():
     system = cart()
     g0, xi0 = bodies.start(system, velocities={"base": [0.7, 0.4, 0.0]})

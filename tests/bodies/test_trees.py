@@ -128,6 +128,7 @@ def double_pendulum(**more):
     )
 
 
+@pytest.mark.slow
 def test_a_double_pendulum_is_that_of_its_angles():
     def lagrangian(x, xi):
         a, b = x[0], x[0] + x[1]

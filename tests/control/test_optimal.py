@@ -274,6 +274,7 @@ def test_the_order_is_four():
         assert abs(slopes[-1] - 4) < 0.1, slopes
 
 
+@pytest.mark.slow
 def test_the_hamiltonian_vanishes_where_the_span_is_free():
     """H = c − λ·f, whose costates are the multipliers of the equations, where c does not depend on the state."""
     pendulum = gn.System(Translations(1), metric=[1.0], forces=spring, name="pendulum")

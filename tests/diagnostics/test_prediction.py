@@ -11,7 +11,7 @@ SLEIGH = {"xi0": [0.8, -0.5, 0.0]}
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "lobatto4", "dla", "commutator-free4"])
-@pytest.mark.quick("rkmk4", "dla")
+@pytest.mark.quick("dla")
 def test_the_energy_of_the_sleigh_changes_as_predicted(method):
     sleigh = gn.systems.chaplygin_sleigh()
     predicted = predicted_drift(sleigh, method, dt=0.1, n_steps=400, **SLEIGH)

@@ -5,10 +5,12 @@ import functools
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
+import pytest
 
 import geonh as gn
 from geonh.drawing import ball
 from geonh.drawing.modes import in_mode_colour, mode_colours, modes_at, stretches
+from geonh.drawing.momenta import momenta
 from geonh.drawing.scene import PALETTE
 from geonh.groups import Translations
 from geonh.viewer.packing import packed
@@ -60,3 +62,28 @@ def test_figures_and_pages_of_a_run_with_modes():
     assert len(modes["spans"]) == len(stretches(run()))
     one = gn.solve(run().modes.systems[0], "rkmk4", g0=[0.0, 0.0, 0.1], xi0=[1.0, 0.0, 0.0], dt=0.01, n_steps=5)
     assert packed([one], ["run"], 100)[0]["runs"][0]["modes"] is None
+
+
+def test_the_force_of_each_mode_is_that_of_its_own_constraints(tmp_path):
+    """A ball in a plane that drops to a line, in a field of force (1, 2, 3): what holds it is the opposite of that."""
+    given = {"metric": np.eye(3), "draw": draw, "potential": lambda x: -x @ jnp.array([1.0, 2.0, 3.0])}
+    plane = gn.System(Translations(3), distribution=gn.Distribution([[0.0, 0.0, 1.0]]), name="plane", **given)
+    line = gn.System(Translations(3), distribution=gn.Distribution([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), **given)
+    edge = gn.Event(lambda t, x, xi, lam: x[0] - 0.1, direction=1, name="edge")
+    one = gn.Modes({"plane": plane, "line": line}, [gn.Transition("plane", edge, "line")], name="held")
+    other = gn.Modes({"line": line, "plane": plane}, [gn.Transition("plane", edge, "line")], name="held")
+    for modes in (one, other):
+        made = gn.solve(modes, "rkmk4", mode="plane", g0=[0.0] * 3, xi0=[1.0, 0.0, 0.0], dt=0.02, n_steps=8)
+        expected = np.where((made.mode == "plane")[:, None], [0.0, 0.0, -3.0], [0.0, -2.0, -3.0])
+        assert set(made.mode) == {"plane", "line"}
+        np.testing.assert_allclose(momenta(made).force, expected, atol=1e-12)
+        np.testing.assert_array_equal(momenta(made, [5]).force, momenta(made).force[[5]])
+    read = gn.Trajectory.load(made.save(tmp_path / "run.nc"), system=other)
+    np.testing.assert_array_equal(momenta(read).force, momenta(made).force)
+    with pytest.raises(ValueError, match="not the modes of the run of held: names or parameters differ"):
+        gn.Trajectory.load(tmp_path / "run.nc", system=one)
+    joined = gn.join(
+        *(gn.solve(line, "rkmk4", xi0=[1.0, 0, 0], dt=0.1, n_steps=1, t0=0.1 * k, g0=[0, 0, 0]) for k in (0, 1))
+    )
+    assert np.isnan(momenta(joined).force[2:]).all()  # whose system a joined run has not
+    np.testing.assert_allclose(momenta(joined).force[:2], [[0.0, -2.0, -3.0]] * 2, atol=1e-12)

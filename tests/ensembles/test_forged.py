@@ -108,7 +108,8 @@ def judge(forger, good, cases):
 
 @pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("what", ["ensemble", "run"])
-@pytest.mark.parametrize("count", [25, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [25, None])
+@pytest.mark.quick("25-run")
 def test_whatever_is_edited_a_store_is_refused_or_reads_the_same(stores, tmp_path, what, count):
     path = shutil.copytree(stores / what, tmp_path / what)
     good, forger = numbers(path), Forger(path)

@@ -181,9 +181,9 @@ def towards_an_edge():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save_every", [1, 50])
 @pytest.mark.parametrize("events", [(), gn.Event(lambda t, g, xi, lam: g[0] - 0.97, name="near", stop=True)])
-@pytest.mark.quick("events1-1")
 def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, events):
     """``solve`` has it as its last node, between the saved ones."""
     system, g0 = towards_an_edge(), np.array([[0.3], [-0.5], [0.9], [-9.0]])

@@ -93,6 +93,7 @@ def test_a_run_says_its_steps(run):
     np.testing.assert_array_equal(run.k, np.arange(len(run)))
 
 
+@pytest.mark.quick("rkmk5")
 def test_a_resumed_run_and_its_file_have_the_same_bits(run, method, tmp_path):
     seven = gn.Event(lambda t, g, xi, lam: t - 7.0, stop=True)
     part = solved(method, t_end=20.0, events=seven)
@@ -108,6 +109,7 @@ def test_a_resumed_run_and_its_file_have_the_same_bits(run, method, tmp_path):
     np.testing.assert_array_equal(more.energy, run.energy)
 
 
+@pytest.mark.quick("rkmk5")
 def test_a_resumed_run_takes_its_shortened_step_again(run, method, tmp_path):
     longer = gn.resume(run, t_end=21.0)
     np.testing.assert_array_equal(longer.nodes.rows[: len(run) - 1], run.nodes.rows[:-1])
@@ -134,6 +136,7 @@ def test_backwards_in_time_it_returns(run, method):
     np.testing.assert_allclose(back.g[-1], np.zeros(3), atol=1e-7)
 
 
+@pytest.mark.quick("rkmk5")
 def test_events_are_located_and_change_no_step(run, method):
     events = [
         gn.Event(lambda t, g, xi, lam: t - 1.234, name="time"),
@@ -211,6 +214,7 @@ def test_units_may_be_those_of_molecules_and_planets(length, speed, method):
 
 
 @pytest.mark.parametrize(("method", "near"), [("rkmk5", 1e-12), ("rkmk8", 1e-12), ("gauss4", 2e-3)])
+@pytest.mark.quick("rkmk5-1e-12", "rkmk8-1e-12")
 def test_steps_shrink_where_the_wheels_of_the_snakeboard_meet(method, near):
     """At φ = π/2 the constraints are dependent; φ grows evenly."""
     board, phi, rate = gn.systems.snakeboard(), 1.2, 0.3

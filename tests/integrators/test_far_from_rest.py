@@ -223,8 +223,8 @@ WAVY = {  # ℓ, and a start at which its Hessian is positive, but not all the w
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAVY)
-@pytest.mark.quick("no inertia at rest")
 def test_a_velocity_that_its_momentum_does_not_determine_is_refused(name):
     """Nodes are momenta; velocities are found from them beginning at rest, and another one would be in silence."""
     lagrangian, xi0 = WAVY[name]

@@ -99,6 +99,7 @@ def test_feedback_refuses_what_it_is_not_for():
             Feedback(**wrong)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_run_on_a_group_with_coordinates_are_those_of_differences():
     """On SE(2) every point is on the group, where the attraction to it and all of its derivatives are zero."""
 

@@ -119,6 +119,7 @@ def lagrange_gap(model, values, system, seed, u=None, controls=()):
     return worst
 
 
+@pytest.mark.slow
 def test_the_rolling_disc_of_kane_whose_contact_is_no_coordinate():
     model = disc(places=False)
     q = model.q

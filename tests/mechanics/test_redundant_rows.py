@@ -68,7 +68,7 @@ def least_norm(mu, M, force):
     return np.linalg.lstsq((rows / sizes[:, None]).T, root.T @ force, rcond=1e-10)[0] / sizes
 
 
-QUICK = ("variational", "shake", "gni", "projected", "gauss4", "rkmk4")
+QUICK = ("variational", "shake", "gni", "gauss4", "rkmk4")
 REFUSED = {
     "variational": "without nonholonomic constraints",
     "shake": "for vector spaces",

@@ -41,7 +41,7 @@ QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle")
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in catalogue])
-@pytest.mark.quick("suslov", "snakeboard")
+@pytest.mark.quick("suslov")
 def test_every_system_has_a_readable_figure(name):
     trajectory = run(name)
     figure = trajectory.plot()

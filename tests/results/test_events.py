@@ -413,7 +413,7 @@ TOUCHING = {
 
 
 @pytest.mark.parametrize("function", TOUCHING.values(), ids=TOUCHING)
-@pytest.mark.quick("at a node", "from below, at a node", "of fourth order")
+@pytest.mark.quick("at a node", "from below, at a node")
 def test_what_touches_zero_does_not_cross_it(function):
     assert not any(map(len, times(function, (-1, 0, 1), dt=0.125, n_steps=16)))
     assert not any(map(len, times(function, (-1, 0, 1))))
@@ -470,12 +470,12 @@ def test_two_zeros_in_a_step_of_a_velocity_and_of_a_force():
     np.testing.assert_allclose(run.events["free"].t, [1.03, 1.04], atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "error"),
     [("gni", 0.12), ("dla", 0.12), ("projected", 0.12), ("rk4", 1e-3), ("gauss4", 1e-3), ("lobatto4", 1e-3)],
 )
 @pytest.mark.filterwarnings("ignore::geonh.results.parasitic.AlternationWarning")
-@pytest.mark.quick("gni-0.12")
 def test_methods_that_begin_anew_within_a_step_count_as_others_do(method, error):
     event = gn.Event(lambda t, g, xi, lam: jnp.sin(25 * g[1] + 1) * (xi[1] + 3), name="wave")
     run = gn.solve(SLEIGH, method, xi0=START, dt=0.2, n_steps=40, events=event)

@@ -503,11 +503,9 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
-@pytest.mark.parametrize(
-    "place",
-    [p if p == "full" else pytest.param(p, marks=pytest.mark.slow) for p in PLACES],
-)
+@pytest.mark.parametrize("place", PLACES)
 def test_a_run_is_saved_wherever_its_words_go(tmp_path, place):
     before, after, code, warned = PLACES[place]
     command = f"{before}{sys.executable} -m geonh {RUN}{after}"

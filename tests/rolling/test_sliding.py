@@ -63,6 +63,17 @@ def test_the_contact_force_is_that_of_the_multipliers():
     assert made.force @ made.normal > 0
 
 
+def test_the_contact_force_where_a_mode_has_fewer_multipliers_than_another():
+    """Rows of ``multipliers`` of a run with modes end in nan there."""
+    ball = rolling(rolling.ball(1.0), [0.4] * 3, 1.0, friction=0.3)
+    g0, _ = rolling.start(ball, slip=[2.0, 0.0, 0.0])
+    np.testing.assert_array_equal(rolling.contact_force(ball, g0, [5.0, np.nan, np.nan]).force, [0.0, 0.0, 5.0])
+    with pytest.raises(ValueError, match="multipliers has no numbers: there is no contact there"):
+        rolling.contact_force(ball, g0, [np.nan] * 3)
+    with pytest.raises(ValueError, match=r"multipliers has entries that are not finite, the first at \[0\]"):
+        rolling.contact_force(ball, g0, [np.nan, 1.0, 2.0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.5, 1.2])
 def test_a_ball_slips_and_leaves_a_sphere(mu):

@@ -183,7 +183,7 @@ def test_other_lengths_compile_nothing(monkeypatch):
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------
-QUICK = [("suslov", "gni")]
+QUICK = [("suslov", "rkmk4")]
 EVERY = [
     (name, method)
     for name in (
@@ -348,8 +348,8 @@ def test_gradient_at_rest_is_finite():
     assert np.all(np.isfinite(jax.grad(end_from)(jnp.zeros(3), gn.GNI(retraction="exp"))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gni", "euler-ab"])
-@pytest.mark.quick("gni")
 def test_gradient_where_nothing_alternates(name):
     """A sleigh that goes straight ahead: the size of the part that alternates is a root of zero."""
     system = catalogue["chaplygin-sleigh"].system()

@@ -69,6 +69,7 @@ def test_values_are_those_of_solve_and_batches_those_of_members():
         np.testing.assert_array_equal(traced.xi, run.xi[on_grid])
         np.testing.assert_allclose(traced.energy, run.energy[on_grid], rtol=1e-14)
         np.testing.assert_array_equal(traced.switch_t[:2], run.switches.t)
+        np.testing.assert_array_equal(traced.switch_xi[:2], run.switches.xi_after)
         assert traced.names == ("flight",)
         assert int(traced.n_switches) == len(run.switches.t)
         assert np.isnan(traced.switch_t[len(run.switches.t) :]).all()
@@ -79,6 +80,11 @@ def test_values_are_those_of_solve_and_batches_those_of_members():
         v = jnp.array([0.3, 0.5])
         np.testing.assert_array_equal(jax.vmap(end)(v), [end(v[0]), end(v[1])])
         np.testing.assert_array_equal(jax.vmap(jax.grad(end))(v), [jax.grad(end)(v[0]), jax.grad(end)(v[1])])
+        batch = jax.jit(jax.vmap(lambda v: gn.integrate(bouncing(), "rkmk4", g0=[1.0], xi0=v[None], **given)))(v)
+    np.testing.assert_array_equal(batch.energy[0], traced.energy)  # read in JAX's single precision, too
+    assert batch.energy.dtype == float
+    assert repr(traced) == "TracedModes of flight: 61 nodes, as JAX arrays"
+    assert repr(batch) == "TracedModes of flight: a batch of [2] runs, 61 nodes each, as JAX arrays"
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import geonh as gn
 from geonh.groups import SE2, Translations
@@ -200,9 +201,36 @@ def test_events_in_all_modes():
     stop = gn.Event(lambda t, x, xi, lam: t - 1.0, stop=True, name="end")
     run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=stop)
     assert run.status is Result.EVENT
+    np.testing.assert_allclose(run.events["end"].t, [1.0], rtol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:dt = 1 turns the fastest mode")
+def test_half_a_turn_in_a_step_ends_a_run_as_without_modes():
+    """A step that fails is done in parts, since a transition may lie in it: if none does, it was too long."""
+    body = gn.System(SE2(), metric=[1.0, 1.0, 1.0], forces=lambda t, x, xi, u: jnp.array([3.0, 0.0, 0.0]), name="body")
+    given = {"xi0": [2.0, 3.0, 0.0], "dt": 1.0, "n_steps": 3, "throw": False}
+    never = gn.Event(lambda t, x, xi, lam: x[1] - 10.0, name="never")
+    modes = gn.Modes({"body": body}, [gn.Transition("body", never, "body")])
+    assert gn.solve(body, "rkmk4", **given).status is Result.CHART
+    run = gn.solve(modes, "rkmk4", mode="body", **given)
+    assert run.status is Result.CHART
+    assert run.t.tolist() == [0.0]
+    early = gn.Event(lambda t, x, xi, lam: x[0] - 1.0, direction=1, name="early")
+    caught = gn.Modes(
+        {"body": body, "held": gn.System(SE2(), metric=[1.0, 1.0, 1.0], name="held")},
+        [gn.Transition("body", early, "held", lambda t, x, xi: 0.1 * xi)],
+    )
+    run = gn.solve(caught, "rkmk4", mode="body", **given)
+    assert run.success
+    np.testing.assert_allclose(run.switches.t, (np.sqrt(10) - 2) / 3, rtol=1e-3)  # 2t + 3t²/2 = 1
 
 
 def test_what_is_refused():
+    run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=2)
+    with pytest.raises(TypeError, match="throw must be True or False"):
+        gn.resume(run, 2, throw=np.ones(2, bool))
+    with gn.float64(), pytest.raises(TypeError, match="observables must be True or False"):
+        gn.integrate(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=2, observables="energy")
     with pytest.raises(ValueError, match="mode must be one of flight"):
         gn.solve(bouncing(), g0=[1.0], xi0=[0.0], dt=0.01, n_steps=4)
     with pytest.raises(ValueError, match="has no modes"):
@@ -222,7 +250,7 @@ def test_what_is_refused():
             gn.Transition("flight", what, "flight")
     with pytest.raises(TypeError, match="guard must be an Event"):
         gn.Transition("flight", lambda t: t, "flight")
-    with pytest.raises(ValueError, match="variable length"):
+    with pytest.raises(ValueError, match=r"steps of one length: pass dt, and RKMK without tolerance="):
         gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], tolerance=1e-6, t_end=1.0)
     slides = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0])
     wrong = gn.System(Translations(2), metric=np.eye(2), distribution=gn.Distribution([[1.0, 0.0]]))
@@ -354,3 +382,26 @@ def test_a_run_that_fits_no_memory_is_refused_before_its_first_step():
 def test_resets_are_functions(reset):
     with pytest.raises(TypeError, match="reset takes"):
         gn.Transition("flight", FLOOR, "flight", reset)
+
+
+@pytest.mark.slow
+def test_a_slip_whose_direction_turns_as_it_vanishes():
+    """A crate of other masses along x and y: dv_x/v_x = r dv_y/v_y, so v_x = c v_y^r; t is an integral over v_y."""
+    r, friction, v = 1.3, 0.3 * G, np.array([1.0, 0.7])
+    common = {"metric": [1.0, r, 1.0, 1.0], "potential": lambda x: G * x[2], "holonomic": lambda x: x[2:3]}
+    slides = gn.System(Translations(4), multiplier_forces=gn.Friction(lambda t, x, xi: xi[:2], 0.3), **common)
+    sticks = gn.System(Translations(4), distribution=gn.Distribution(np.eye(2, 4)), **common)
+    crate = gn.Modes({"slides": slides, "sticks": sticks}, [gn.Transition("slides", gn.SlipEnds(), "sticks")])
+    c = v[0] / v[1] ** r
+
+    def until_rest(function):
+        def integrand(w):
+            return function(w) * np.sqrt(1 + c * c * w ** (2 * r - 2)) * r / friction
+
+        return quad(integrand, 0.0, v[1], epsabs=1e-14, epsrel=1e-13)[0]
+
+    end, place = until_rest(lambda w: 1.0), [until_rest(lambda w: c * w**r), until_rest(lambda w: w)]
+    for dt, of_t, of_place in ((0.06, 8e-7, 1e-8), (0.015, 1.2e-7, 6e-10)):
+        run = gn.solve(crate, "gauss4", mode="slides", g0=np.zeros(4), xi0=[*v, 0.0, 1.0], dt=dt, t_end=0.6)
+        np.testing.assert_allclose(run.switches.t, [end], atol=of_t)
+        np.testing.assert_allclose(run.g[-1, :2], place, atol=of_place)

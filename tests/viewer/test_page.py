@@ -34,6 +34,7 @@ def unpacked(page):
     return json.loads(texts["header"]), lambda a: np.frombuffer(data, "<" + a["kind"], a["n"], a["at"])
 
 
+@pytest.mark.slow
 def test_ten_thousand_frames_are_small_and_exact(ball, tmp_path):
     page = ball.view(path=tmp_path / "ball.html")
     assert (tmp_path / "ball.html").stat().st_size < 1.5e6
@@ -83,6 +84,7 @@ def test_a_page_says_what_it_may_do_and_its_script_is_what_it_says(ball):
     assert "unsafe-inline" not in policy
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_leaves_the_one_before(ball, tmp_path):
     page, path = view(ball), tmp_path / "a.html"
     path.write_text("before")

@@ -145,6 +145,7 @@ def large(_, node):
     return whole @ whole.T, moved, moved.sum(0), moved.max(1), jnp.eye(n) * x, jnp.einsum("ij,kj,k->i", A, moved, x)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.integers(16, 45), st.integers(0, 10**6))
 def test_large_arrays_agree_with_jax(n, seed):

@@ -41,16 +41,16 @@ def afresh(monkeypatch):
     forget()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"),
     [
         ("snakeboard", "gni"),
         ("chaplygin-sphere", "rkmk4"),
-        pytest.param("chaplygin-sphere", "projected", marks=pytest.mark.slow),
-        pytest.param("suslov", "lobatto4", marks=pytest.mark.slow),
+        ("chaplygin-sphere", "projected"),
+        ("suslov", "lobatto4"),
     ],
 )
-@pytest.mark.quick("snakeboard-gni")
 def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypatch):
     monkeypatch.setattr(machine, "compiled", machine.Code)
     result = []
