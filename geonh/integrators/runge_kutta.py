@@ -72,6 +72,7 @@ from geonh.integrators.tableaux import (
 )
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
+from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
 from geonh.mechanics.system import System
 
@@ -239,20 +240,21 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
-        xis = jnp.tile(xi, (self.stages, 1))
-        if system.multiplier_forces is not None:
-            xis = self._predicted(system, clock, k, g, xi)
+        forces = system.multiplier_forces
+        xis = jnp.tile(xi, (self.stages, 1)) if forces is None else self._predicted(system, forces, clock, k, g, xi)
         z = jnp.concatenate([shift, clock.dt * xis.ravel()])
         return Warm(repeated(z), near_identity(z.size))
 
-    def _predicted(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Array:
+    def _predicted(
+        self, system: System, forces: MultiplierForces, clock: Clock, k: Array, g: Point, xi: Array
+    ) -> Array:
         """σ̇ at the stages from the start alone, to O(h²): by Heun's rule with forces whose direction stays that at the
         start. A slip that has just begun is less than the change of ξ in a step, and Newton's iteration needs its
         direction.
         """
         tau, h, c = self.tau(system), clock.dt, np.sum(GAUSS[self.stages][0], axis=1)
         x = system.at(g, clock.time(k))
-        frozen = system.multiplier_forces.frozen_at(clock.time(k), x, xi, system.parameters)
+        frozen = forces.frozen_at(clock.time(k), x, xi, system.parameters)
         system = eqx.tree_at(lambda s: s.multiplier_forces, system, frozen)
 
         def rate(c: ArrayLike, before: Array) -> Array:
