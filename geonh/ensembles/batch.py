@@ -181,7 +181,7 @@ def as_members(
             given[name] = value if is_drawn(value) else as_float64(value, name)
     known = system.parameters
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise TypeError(f"parameters must be a mapping of names to arrays, got {parameters!r}")
+        raise TypeError(f"parameters must be a mapping of names to arrays, got {shortly(parameters)}")
     for name, value in (parameters or {}).items():
         if name not in known:
             there = ", ".join(map(str, known)) or "none; System(parameters=...) declares them"
