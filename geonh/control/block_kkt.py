@@ -28,6 +28,8 @@ class Factors:
         Number of negative eigenvalues.
     is_singular : bool
         True if a pivot is zero or not finite.
+    shift : float
+        δ.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Factors:
         self._K, self._rows = E.shape[:2]
         self._width = m = H_end.shape[0] - 1
         self._n_end, self._free_span = len(R), not given[-1]
-        self.n_negative, self.is_singular = 0, False
+        self.n_negative, self.is_singular, self.shift = 0, False, shift
         corners = np.broadcast_to(np.asarray(corner, float), (self._K * self._rows + len(R),))
         D = np.zeros((self._K + 1, m, m))
         D[:-1] += H[:, :m, :m]

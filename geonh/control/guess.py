@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 
 from geonh.arguments.precision import float64, has_tracers
 from geonh.arguments.validators import as_float64, shortly
+from geonh.control.interval import relative
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
 from geonh.groups.base import as_points
@@ -18,7 +18,7 @@ from geonh.results.trajectory import Trajectory
 
 TRIES = 12
 """Maximum number of guesses where none is given."""
-WAVE = 0.3
+WAVE = 0.6
 """Standard deviation of the slow waves of perturbed guesses, in radians or metres."""
 
 
@@ -60,7 +60,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
         has_tracers(guess=pairs)  # refuses a list that contains itself
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise TypeError(f"guess must return (g, u), got {shortly(pairs[0])}")
-        points, controls = zip(*pairs, strict=True)
+        points, controls = zip(*((system.point(g, name="guess"), u) for g, u in pairs), strict=True)
         guess = jax.tree.map(lambda *a: np.stack([np.asarray(b, float) for b in a]), *points), np.stack(controls)
     if not isinstance(guess, list | tuple) or len(guess) != 2:
         raise TypeError(
@@ -76,7 +76,7 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
             f"shapes {', '.join(str(list(a.shape)) for a in (*jax.tree.leaves(points), controls))}"
         )
     low, high = (jax.tree.map(lambda a, i=i: a[i], points) for i in (slice(0, -1), slice(1, None)))
-    speeds = mapped(_relative, group, (low, high)) * (count - 1) / span
+    speeds = mapped(relative, group, (low, high)) * (count - 1) / span
     xi = np.concatenate([speeds[:1], (speeds[:-1] + speeds[1:]) / 2, speeds[-1:]])
     return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span, 0.0), span)
 
@@ -95,8 +95,3 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
         nodes = step[:-1].reshape(K + 1, m)
         nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
         yield problem.moved(line, step)
-
-
-def _relative(group: Any, node: tuple) -> Array:
-    low, high = node
-    return group.log(group.compose(group.inverse(low), high))

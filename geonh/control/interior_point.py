@@ -2,7 +2,8 @@ r"""A primal-dual interior-point method for transcriptions, with a filter and fe
 
 min f(w) under e(w) = 0 and l ≤ c(w) ≤ h, with slacks s of c(w) − s = 0 and barriers −μΣlog(s − l) − μΣlog(h − s).
 Slacks and multipliers of the bounds are eliminated, so a step is a KKT system in the unknowns and the multipliers of e
-alone, with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum.
+alone, with the Hessian ∇²L + CᵀΣC (``block_kkt.py``). The Hessian is shifted until the inertia is that of a minimum,
+and where only short steps are accepted.
 Steps are accepted by a filter of constraint violation and barrier function, with second-order corrections; where none
 is, the violation alone is reduced (``restoration.py``): from rest, parking sideways is impossible to first order.
 
@@ -30,6 +31,8 @@ RELAXED = 1e-8
 """Relaxation of bounds that are not on controls, relative to 1 + |bound|: an end may lie on one."""
 CORNER = 1e-9
 """Regularisation of equations that depend on each other."""
+LEAST_SHIFT = 1e-4
+"""First shift of the Hessian where none was needed before."""
 STEEPEST = 100.0
 """Largest entry of the gradient of the cost, by a factor, at the first iterate."""
 UNBOUNDED = 1e12
@@ -103,7 +106,7 @@ class InteriorPoint:
         self.bounds = SlackBounds(lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper)))
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
-        self.shift, self.iterations = 0.0, 0
+        self.shift, self.damping, self.iterations = 0.0, 0.0, 0
 
     def solve(
         self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1, least: float = TOLERANCE / 10
@@ -130,7 +133,7 @@ class InteriorPoint:
             point = point._replace(equations=self._least_squares(at, scale))
         else:
             point = Iterate(motion, warm.slacks, *(scale * part for part in warm[2:]))
-        self.iterations, self.shift = 0, 0.0
+        self.iterations, self.shift, self.damping = 0, 0.0, 0.0
         theta = self._violation(now, point.slacks)
         smallest, largest = 1e-4 * max(1.0, theta), 1e4 * max(1.0, theta)
         barred = _Filter([(largest, -np.inf)])
@@ -300,7 +303,7 @@ class InteriorPoint:
     def _direction(
         self, at: Linearisation, point: Iterate, scale: float, mu: float, softness: Any = 0.0
     ) -> tuple[Factors, _Direction] | None:
-        """Newton's direction, with the Hessian shifted to the inertia of a minimum.
+        """Newton's direction, with the Hessian shifted to the inertia of a minimum, and by the damping at least.
 
         Inequalities may be soft, c − s = softness·y: their violation r then costs r²/(2 softness).
         """
@@ -309,7 +312,7 @@ class InteriorPoint:
         yields = 1 / (1 + softness * stiffness)
         sigma = yields * stiffness
         hessian = condensed(self.problem, at, sigma)
-        n_equations, shift, corner = len(point.equations), 0.0, 0.0
+        n_equations, shift, corner = len(point.equations), self.damping, 0.0
         while True:
             factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=shift, corner=corner)
             if not factors.is_singular and factors.n_negative == n_equations:
@@ -317,7 +320,7 @@ class InteriorPoint:
             if factors.is_singular or factors.n_negative < n_equations:
                 corner = CORNER
             if shift == 0:
-                shift = 1e-4 if self.shift == 0 else max(1e-12, self.shift / 3)
+                shift = LEAST_SHIFT if self.shift == 0 else max(1e-12, self.shift / 3)
             else:
                 shift *= 100 if self.shift == 0 else 8
             if shift > 1e20:
@@ -381,6 +384,7 @@ class InteriorPoint:
                     ):
                         if not (switching and descends):
                             barred.pairs.append(((1 - 1e-5) * theta, phi - 1e-5 * theta))
+                        self._damp(alpha / longest, factors.shift)
                         return self._accepted(point, unknowns, s, step, alpha, of_bounds, mu)
                 if alpha < longest or theta_new < theta or not np.isfinite(theta_new) or correction == 2:
                     break
@@ -388,6 +392,13 @@ class InteriorPoint:
                 unknowns, slacks = corrected
             alpha /= 2
         return None
+
+    def _damp(self, length: float, shift: float) -> None:
+        """Raise the damping where only a small part of a step was taken, as in curved valleys, and lower it else."""
+        if length < 0.1:
+            self.damping = max(4 * shift, LEAST_SHIFT)
+        elif length > 0.4:
+            self.damping = self.damping / 4 if self.damping > LEAST_SHIFT else 0.0
 
     def _corrected(
         self,

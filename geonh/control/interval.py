@@ -148,8 +148,14 @@ def moved(group: Any, data: tuple[Node, Array]) -> Node:
 def geodesic(group: Any, data: tuple[Point, Point, Array]) -> Point:
     """Point a part s of the way from one to another."""
     low, high, s = data
-    way = group.log(group.compose(group.inverse(low), high))
+    way = relative(group, (low, high))
     return group.project(group.compose(low, group.exp(s * way)))
+
+
+def relative(group: Any, pair: tuple[Point, Point]) -> Array:
+    """log(g⁻¹g') of a pair of points."""
+    low, high = pair
+    return group.log(group.compose(group.inverse(low), high))
 
 
 def _moved(of: Equations, node: Node, z: Array) -> Node:

@@ -37,6 +37,9 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 
+HALF_STEP_ITERATIONS = 6
+"""Iterations of Newton's method for a step of half the length."""
+
 
 class DiscreteMotion(NamedTuple):
     """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; the span T, and t₀."""
@@ -235,6 +238,37 @@ class Transcription:
         weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
         data = self._data(motion).intervals, np.zeros((K, 2 * self.width + 1)), weights
         return self._programs[interval_derivatives](data).equations
+
+    def nodes_after(self, motion: DiscreteMotion) -> Node:
+        """Nodes at the ends of all intervals."""
+        return self._data(motion).intervals.end
+
+    def halved(self, motion: DiscreteMotion) -> Node:
+        """Ends of all intervals by two steps of half the length, each from the first node, under the same controls."""
+        data = self._data(motion).intervals
+        begin, end, half = data.begin, data.end, np.full(self.n_steps, motion.span / 2)
+        middle = self.between((begin.g, end.g, np.full(self.n_steps, 0.5)))
+        guess = Node(middle, (begin.xi + end.xi) / 2, (begin.u + end.u) / 2)
+        first = self._stepped(Interval(begin, guess, half, data.t0, 2 * data.k))
+        return self._stepped(Interval(first, end, half, data.t0, 2 * data.k + 1))
+
+    def _stepped(self, data: Any) -> Node:
+        """Ends of steps from the first nodes of intervals, by Newton's method from the second ones."""
+        K, n, m = self.n_steps, self.system.group.dim, self.width
+        sizes = self.shapes.equations.intervals, self.shapes.inequalities.intervals
+        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
+        for _ in range(HALF_STEP_ITERATIONS):
+            found = self._programs[interval_derivatives]((data, np.zeros((K, 2 * m + 1)), weights))
+            step = np.zeros((K, m))
+            slope, off = found.equations[:, :, m : m + 2 * n], found.values.equations
+            try:
+                step[:, : 2 * n] = -np.linalg.solve(slope, off[:, :, None])[:, :, 0]
+            except np.linalg.LinAlgError:
+                step[:] = np.nan
+            data = data._replace(end=self._programs[moved]((data.end, step)))
+            if not np.abs(step).max() > 1e-10:
+                break
+        return data.end
 
     def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
         """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, and the span T + δT."""

@@ -130,9 +130,9 @@ class ModalEnsemble(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """Arrays of shape=[members, N, …] by name: the observables of ``Trajectory``."""
-        names = dict.fromkeys(name for run in self.runs if run is not None for name in run.observables)
-        return {name: self._gathered(_named(name)) for name in names}
+        """Arrays of shape=[members, N, …] by name: the observables of ``Trajectory``, nan where a member has none."""
+        shapes = {name: value.shape for run in self.runs if run is not None for name, value in run.observables.items()}
+        return {name: self._gathered(_named(name, shape)) for name, shape in shapes.items()}
 
     @property
     def status(self) -> np.ndarray:
@@ -224,5 +224,6 @@ class ModalEnsemble(Observed):
         return dataset.set_coords(list(labels.values()))
 
 
-def _named(name: str) -> Callable[[Trajectory], np.ndarray]:
-    return lambda run: run.observables[name]
+def _named(name: str, shape: tuple[int, ...]) -> Callable[[Trajectory], np.ndarray]:
+    """Observable of a run, which it lacks where it was in none of the modes that have it: nan then."""
+    return lambda run: run.observables.get(name, np.full((len(run), *shape[1:]), np.nan))

@@ -9,6 +9,10 @@ past that instant, which is then located, d is continued through zero: within a 
 makes its angle with the direction at the beginning of the step acute. Along a motion that reaches v = 0, whose
 direction has a limit, that is smooth.
 
+In three dimensions the direction approaches its limit by a power of |v|: it turns as much while the slip falls from
+1e-3 to 1e-4 as from 1e-2 to 1e-3, so that shorter steps of one length turn no less. Where steps can be parted, they
+are until they turn little.
+
 Source: M. Antali, G. Stépán, *Nonsmooth analysis of three-dimensional slipping and rolling in the presence of dry
 friction*, Nonlinear Dynamics 97 (2019); the limit directions.
 """
@@ -31,6 +35,10 @@ from geonh.geometry.field import evaluated, takes_parameters
 ARGUMENTS = "t, x, xi"
 ALONG = 0.86
 """Least cosine of the angle by which the line of the slip may turn within a step."""
+FALLS = 0.5
+"""Part of the slip speed below which it is about to vanish at the end of a step."""
+CLOSELY = 0.9995
+"""The same cosine where the slip is about to vanish, and steps can be parted."""
 
 
 @argument_type
@@ -68,6 +76,8 @@ class Friction(eqx.Module):
     """Direction of the slip at the beginning of a step, shape=[k]; None outside of steps."""
     begins: bool = eqx.field(static=True)
     """True where the slip begins in that direction, which then is its own."""
+    is_parted: bool = eqx.field(static=True)
+    """True in runs that part a step in which the slip turns too far."""
 
     def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
         if not (callable(coefficient) or isinstance(coefficient, str)):
@@ -77,7 +87,8 @@ class Friction(eqx.Module):
         if not callable(slip):
             raise TypeError(f"slip must be a function of ({ARGUMENTS}), got {shortly(slip)}")
         coefficient = str(coefficient) if isinstance(coefficient, str) else coefficient  # NumPy's text is an array
-        self.slip, self.coefficient, self.direction, self.begins = slip, coefficient, None, False
+        self.slip, self.coefficient, self.direction = slip, coefficient, None
+        self.begins = self.is_parted = False
         self.normal = normal if callable(normal) else as_count(normal, "normal", least=0)
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
 
@@ -95,10 +106,17 @@ class Friction(eqx.Module):
         """The friction in a step that begins with a slip of that direction, shape=[k]; at the instant at which the slip
         ``begins``, of a direction of length one.
         """
+        return self._with(direction=direction, begins=begins)
+
+    def parted(self) -> Friction:
+        """The friction in a run that parts a step in which the slip turns too far."""
+        return self._with(is_parted=True)
+
+    def _with(self, **fields: Any) -> Friction:
         leaves, structure = jax.tree.flatten(self)
         copy = jax.tree.unflatten(structure, leaves)
-        object.__setattr__(copy, "direction", direction)
-        object.__setattr__(copy, "begins", begins)
+        for name, value in fields.items():
+            object.__setattr__(copy, name, value)
         return copy
 
     def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
@@ -121,8 +139,12 @@ class Friction(eqx.Module):
         """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
         if self.direction is None:
             return True
-        v = self.velocity(t, x, xi, parameters)
-        return (v @ self.direction) ** 2 >= ALONG**2 * (v @ v) * (self.direction @ self.direction)
+        v, before = self.velocity(t, x, xi, parameters), self.direction
+        along, least = v @ before, jnp.asarray(ALONG)
+        if self.is_parted and not self.begins:
+            vanishes = (along < 0) | (v @ v < FALLS**2 * (before @ before))
+            least = jnp.where(vanishes, CLOSELY, ALONG)
+        return along**2 >= least**2 * (v @ v) * (before @ before)
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""

@@ -63,6 +63,10 @@ class MultiplierForces(eqx.Module):
         at = x.x if isinstance(x, Moment) else x
         return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
 
+    def parted(self) -> MultiplierForces:
+        """The forces in a run that parts steps, of a function that ``is_held``; else themselves."""
+        return eqx.tree_at(lambda forces: forces.function, self, self.function.parted()) if self.is_held else self
+
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """True if forces that know where a step began still have about its direction, or the opposite one."""
         return self.function.keeps_direction(t, x.x if isinstance(x, Moment) else x, xi, parameters)

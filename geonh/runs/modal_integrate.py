@@ -283,6 +283,8 @@ def _places(run: ModalRun) -> np.ndarray:
         where = nodes.mode == mode
         part = nodes._replace(mode=None).taken(where)
         xi[where] = mapped(_velocity, run.modes.systems[mode], part._replace(k=np.zeros(where.sum())))
+    for switch in run.switches:
+        xi[switch.row], xi[switch.row + 1] = switch.xi_before, switch.xi_after
     return np.concatenate([nodes.t[:, None], nodes.g_vector, xi], axis=1)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +91,10 @@ class ModeLoop(Watching):
     """
 
     def __init__(self, modes: Modes, which: int, method: Integrator, controls: Any, events: tuple[Event, ...]) -> None:
-        self.system, self.transitions, self.guards = modes.systems[which], modes.leaving(which), modes.guards(which)
+        system = modes.systems[which]
+        if (forces := system.multiplier_forces) is not None:
+            system = eqx.tree_at(lambda s: s.multiplier_forces, system, forces.parted())
+        self.system, self.transitions, self.guards = system, modes.leaving(which), modes.guards(which)
         self.clock = Clock(np.float64(0.0), np.float64(1.0), controls)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
         self._notices = Notices(self._problem.events)

@@ -70,7 +70,10 @@ def _joint(t, x, xi, u):
 
 
 def roller_racer() -> Problem:
-    """Roller racer that swings itself two metres ahead from rest; velocity and joint are free at the end."""
+    """Roller racer that swings itself two metres from rest; velocity and joint rate are free at the end.
+
+    Its way is that of its swings, against the x axis: along it, discrete motions alone exist, by their steps' errors.
+    """
     system = gn.System(
         Product((SE2(), Torus(1, ("phi",)))),
         metric=_racer_metric,
@@ -79,7 +82,7 @@ def roller_racer() -> Problem:
         base=("phi",),
         name="roller racer",
     )
-    end = (np.array([0.0, 2.0, 0.0]), np.zeros(1))
+    end = (np.array([0.0, -2.0, 0.0]), np.zeros(1))
     options = {"end": end, "n_controls": 1, "span": 6.0, "xi_end": "free", "free": ["phi_dot"]}
     return Problem(system, options, {"phi": (-1.2, 1.2)})
 

@@ -10,6 +10,7 @@ import scipy.stats
 from bouncing import bouncing
 
 import geonh as gn
+from geonh.groups import Translations
 from geonh.integrators import Result
 
 GIVEN = {"mode": "flight", "g0": [1.0], "dt": 0.02, "n_steps": 60, "save_every": 6}
@@ -48,6 +49,27 @@ def test_members_with_common_parameters_share_their_programs():
     np.testing.assert_array_equal(
         on.g_vector, gn.solve(bouncing(), "rkmk4", xi0=xi0[2], **GIVEN | {"n_steps": 90}).g_vector
     )
+
+
+def test_observables_of_a_mode_that_some_members_are_never_in():
+    """One member stays in flight, in which there is neither φ nor a multiplier."""
+    fall = {"metric": [1.0, 1.0], "potential": lambda x: 9.81 * x[0]}
+    lands = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="lands")
+    modes = gn.Modes(
+        {
+            "flight": gn.System(Translations(2), **fall),
+            "rest": gn.System(Translations(2), holonomic=lambda x: x[:1], **fall),
+        },
+        [gn.Transition("flight", lands, "rest")],
+    )
+    given = {"mode": "flight", "xi0": [0.0, 1.0], "dt": 0.02, "n_steps": 10, "save_every": 5}
+    many = gn.solve_ensemble(modes, "rkmk4", g0=[[9.0, 0.0], [0.1, 0.0]], **given)
+    assert many.holonomic_residual.shape == (2, 3, 1)
+    assert np.isnan(many.holonomic_residual[0]).all()
+    assert many.mode[1, -1] == "rest"
+    np.testing.assert_allclose(many.multipliers[:, -1], [[np.nan], [9.81]], rtol=1e-12)
+    np.testing.assert_allclose(many.holonomic_residual[1, -1], 0.0, atol=1e-14)
+    np.testing.assert_allclose(many.energy[0], 9.81 * 9.0 + 0.5, rtol=1e-13)
 
 
 def test_labels_and_draws():

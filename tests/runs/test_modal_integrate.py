@@ -69,6 +69,7 @@ def test_values_are_those_of_solve_and_batches_those_of_members():
         np.testing.assert_array_equal(traced.xi, run.xi[on_grid])
         np.testing.assert_allclose(traced.energy, run.energy[on_grid], rtol=1e-14)
         np.testing.assert_array_equal(traced.switch_t[:2], run.switches.t)
+        np.testing.assert_array_equal(traced.switch_xi[:2], run.switches.xi_after)
         assert traced.names == ("flight",)
         assert int(traced.n_switches) == len(run.switches.t)
         assert np.isnan(traced.switch_t[len(run.switches.t) :]).all()

@@ -5,6 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import geonh as gn
 from geonh.groups import SE2, Translations
@@ -381,3 +382,26 @@ def test_a_run_that_fits_no_memory_is_refused_before_its_first_step():
 def test_resets_are_functions(reset):
     with pytest.raises(TypeError, match="reset takes"):
         gn.Transition("flight", FLOOR, "flight", reset)
+
+
+@pytest.mark.slow
+def test_a_slip_whose_direction_turns_as_it_vanishes():
+    """A crate of other masses along x and y: dv_x/v_x = r dv_y/v_y, so v_x = c v_y^r; t is an integral over v_y."""
+    r, friction, v = 1.3, 0.3 * G, np.array([1.0, 0.7])
+    common = {"metric": [1.0, r, 1.0, 1.0], "potential": lambda x: G * x[2], "holonomic": lambda x: x[2:3]}
+    slides = gn.System(Translations(4), multiplier_forces=gn.Friction(lambda t, x, xi: xi[:2], 0.3), **common)
+    sticks = gn.System(Translations(4), distribution=gn.Distribution(np.eye(2, 4)), **common)
+    crate = gn.Modes({"slides": slides, "sticks": sticks}, [gn.Transition("slides", gn.SlipEnds(), "sticks")])
+    c = v[0] / v[1] ** r
+
+    def until_rest(function):
+        def integrand(w):
+            return function(w) * np.sqrt(1 + c * c * w ** (2 * r - 2)) * r / friction
+
+        return quad(integrand, 0.0, v[1], epsabs=1e-14, epsrel=1e-13)[0]
+
+    end, place = until_rest(lambda w: 1.0), [until_rest(lambda w: c * w**r), until_rest(lambda w: w)]
+    for dt, of_t, of_place in ((0.06, 8e-7, 1e-8), (0.015, 1.2e-7, 6e-10)):
+        run = gn.solve(crate, "gauss4", mode="slides", g0=np.zeros(4), xi0=[*v, 0.0, 1.0], dt=dt, t_end=0.6)
+        np.testing.assert_allclose(run.switches.t, [end], atol=of_t)
+        np.testing.assert_allclose(run.g[-1, :2], place, atol=of_place)

@@ -1,0 +1,38 @@
+r"""Estimate of the error that the steps of an optimal motion make: of solutions that exist only by too long steps.
+
+An optimum uses whatever lowers its cost, the errors of its steps included: where a step of a strong control breaks a
+conservation law by its error, a discrete motion may reach what no motion reaches. So each step is compared with two
+steps of half its length, from the same node under the same controls, linear between the nodes,
+
+    η_k = log(g_{k+1}⁻¹g'),   δξ_k = ξ' − ξ_{k+1},   error = Σ_k max(|η_k|/(VT), |δξ_k|/V),   V = max_k |ξ_k|,
+
+in the maximum norm. The sum does not grow with the instability of a motion, as the end of a run under its controls
+would.
+
+Source: step doubling, Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I* (1993), §II.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from geonh.control.interval import relative
+from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.engine import mapped
+
+RESOLVED = 0.05
+"""Error above which a motion is taken for an artefact of its steps."""
+
+
+def steps_error(problem: Transcription, motion: DiscreteMotion) -> float:
+    """Sum over the steps of their errors, relative to the largest velocity V and the way VT; infinite where steps of
+    half the length fail."""
+    speed = float(np.abs(motion.xi).max())
+    if speed == 0:
+        return 0.0
+    end = problem.halved(motion)
+    last = problem.nodes_after(motion)
+    of_points = np.abs(mapped(relative, problem.system.group, (last.g, end.g))).max(axis=1)
+    of_velocities = np.abs(end.xi - last.xi).max(axis=1)
+    error = float(np.maximum(of_points / motion.span, of_velocities).sum()) / speed
+    return error if np.isfinite(error) else np.inf
