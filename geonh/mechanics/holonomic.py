@@ -110,7 +110,7 @@ class Way(NamedTuple):
     converged: np.ndarray
 
 
-def all_from_afar(step: Callable[[Point], tuple[Point, Array, Array]], g: Point) -> Way:
+def all_from_afar(step: Callable[[Point], tuple[Point, np.ndarray, np.ndarray]], g: Point) -> Way:
     """Iterate ``step``, which is ``corrected`` of many points, until for each φ is zero or falls no more."""
     n = len(jax.tree.leaves(g)[0])
     best, found, left, ended, phi = g, g, np.full(n, np.inf), np.zeros(n, bool), np.zeros((n, 0))
