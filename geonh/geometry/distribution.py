@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -40,7 +41,8 @@ class VelocityForms(eqx.Module):
     Parameters
     ----------
     velocities : callable
-        ``velocities(x, xi, parameters)`` → list of m velocities, for ξ of shape=[n], or of shape=[n, k] for k at once.
+        ``velocities(x, xi, parameters)`` → list or array of m velocities, for ξ of shape=[n], or of
+        shape=[n, k] for k at once.
     n : int
         Dimension of the group.
     """
@@ -56,7 +58,8 @@ class VelocityForms(eqx.Module):
 
     def of(self, x: Any, xi: Array, parameters: Any) -> Array:
         """μ(x)ξ, shape=[m], of a velocity of shape=[n]."""
-        return jnp.stack(self.velocities(x, xi, parameters))
+        velocities = self.velocities(x, xi, parameters)
+        return velocities if isinstance(velocities, jax.Array) else jnp.stack(velocities)
 
 
 class Distribution(Precise):
@@ -115,7 +118,7 @@ class Distribution(Precise):
 
     def right_hand_side(self, x: Any, parameters: Any = None) -> Array:
         """b(x) in μ(x)ξ = b(x), shape=[m]; zero for a linear distribution."""
-        return jnp.zeros(self.annihilator(x, parameters).shape[0])
+        return jnp.zeros(jax.eval_shape(self.annihilator, x, parameters).shape[0])
 
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""

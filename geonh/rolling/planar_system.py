@@ -1,37 +1,21 @@
-r"""Planar bodies on knife edges and wheels, with steering, rolling angles and trailers, on SE(2) × Tᵏ.
-
-Each body of the chain has a frame in which its velocity is (ω, u, v), linear in ξ. At a point (x, y) of it
-
-    along = cos α (u − ωy) + sin α (v + ωx),      across = −sin α (u − ωy) + cos α (v + ωx)
-
-in the direction α of an edge or wheel, to which a steering angle adds. A knife edge imposes across = 0, a wheel of
-radius r with the rolling angle χ also along = rχ̇. A trailer is attached by a hinge to the body ahead, at the angle
-θ, with its own frame a length L behind the hinge:
-
-    ω' = ω + θ̇,   u' = along(θ),   v' = across(θ) − Lω'.
-
-The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of steered parts.
-"""
+"""Systems of planar bodies on knife edges and wheels, with steering, rolling angles and trailers, on SE(2) × Tᵏ."""
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 from jax import Array
 
 from geonh.arguments.signatures import validated
-from geonh.engine import traced_once
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.rolling.composite import mass_matrix
+from geonh.rolling.part_velocities import kinetic_energy, velocities_of_parts
 from geonh.rolling.planar_drawing import drawing
 from geonh.rolling.wheels import PlanarBody, chain, coordinate_names
 
@@ -112,56 +96,9 @@ class _Lagrangian(eqx.Module):
     potential: Field | None
 
     def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
-        terms = [
-            0.5 * weight * velocity * velocity
-            for weight, velocity in _velocities_of_parts(x, xi, parameters["body"]).energies
-        ]
-        kinetic = functools.reduce(operator.add, terms)
+        kinetic = kinetic_energy(x, xi, parameters["body"])
         return kinetic if self.potential is None else kinetic - self.potential(x, parameters)
 
 
-def _constraints(x: Any, xi: Array, parameters: Any) -> list[Array]:
-    return _velocities_of_parts(x, xi, parameters["body"]).constraints
-
-
-class _Velocities(NamedTuple):
-    """Velocities with their masses and moments of inertia, and velocities that vanish."""
-
-    energies: list[tuple[Any, Array]]
-    constraints: list[Array]
-
-
-@traced_once
-def _velocities_of_parts(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
-    """Velocities of the parts of a chain; x are the angles, xi the velocity, shape=[n], or one in each row."""
-    rates, free, terms = iter(xi[3:]), iter(x), _Velocities([], [])
-
-    def directed(omega: Array, u: Array, v: Array, at: Any, angle: Any) -> tuple[Array, Array]:
-        """Velocity of a point, along and across a direction."""
-        u, v = u - at[1] * omega, v + at[0] * omega
-        c, s = jnp.cos(angle), jnp.sin(angle)
-        return c * u + s * v, c * v - s * u
-
-    def visit(body: PlanarBody, omega: Array, u: Array, v: Array) -> None:
-        terms.energies.extend((body.mass, velocity) for velocity in directed(omega, u, v, body.centre, 0.0))
-        terms.energies.append((body.inertia, omega))
-        for wheel in body.wheels:
-            angle, names = wheel.angle, list(wheel.names)
-            if len(names) > (wheel.radius is not None):
-                angle = angle + next(free)
-                terms.energies.append((wheel.steering, omega + next(rates)))
-            along, across = directed(omega, u, v, wheel.at, angle)
-            if wheel.grips:
-                terms.constraints.append(across)
-            if wheel.radius is not None:
-                next(free)
-                rolling = next(rates)
-                terms.energies.append((wheel.inertia, rolling))
-                terms.constraints.append(along - wheel.radius * rolling)
-        for drawn in body.trailers:
-            turned = omega + next(rates)
-            along, across = directed(omega, u, v, drawn.hitch, next(free))
-            visit(drawn, turned, along, across - drawn.length * turned)
-
-    visit(body, *xi[:3])
-    return terms
+def _constraints(x: Any, xi: Array, parameters: Any) -> list[Array] | Array:
+    return velocities_of_parts(x, xi, parameters["body"]).constraints

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import argument_type, validated
@@ -243,6 +245,19 @@ def chain(body: PlanarBody) -> Iterator[PlanarBody]:
     yield body
     for drawn in body.trailers:
         yield from chain(drawn)
+
+
+def row_of_trailers(body: PlanarBody) -> PlanarBody | None:
+    """Trailers behind a body as one, with their numbers along the first axis of its arrays, if each but the last draws
+    one, and their wheels are of the same kinds; else None.
+    """
+    behind = list(chain(body))[1:]
+    kinds = {tuple((w.grips, w.radius is None, len(w.names)) for w in drawn.wheels) for drawn in behind}
+    if len(kinds) != 1 or any(len(drawn.trailers) > 1 for drawn in (body, *behind)):
+        return None
+    alone = [eqx.tree_at(lambda drawn: drawn.trailers, drawn, ()) for drawn in behind]
+    numbers = zip(*map(jax.tree.leaves, alone), strict=True)
+    return jax.tree.unflatten(jax.tree.structure(alone[0]), [jnp.stack(values) for values in numbers])
 
 
 def coordinate_names(body: PlanarBody) -> Iterator[str]:

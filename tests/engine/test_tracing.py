@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import gc
 import pickle
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.engine.tracing import uncollected
 
 METRIC = np.diag([1.0, 2.0, 3.0])
 START = {"g0": np.array([0.1, 0.0, 0.0]), "dt": 0.01, "n_steps": 3}
@@ -84,3 +86,20 @@ def test_methods_that_are_traced_once_take_their_arguments_by_name():
     xi = np.array([0.1, 0.2, -0.1])
     np.testing.assert_array_equal(system.momentum(x=xi, xi=xi), system.momentum(xi, xi))
     np.testing.assert_array_equal(system.annihilator(x=xi), system.annihilator(xi))
+
+
+def test_garbage_is_collected_again_after_the_last_program():
+    assert gc.isenabled()
+    first, second = uncollected(), uncollected()
+    with first:
+        with second:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -263,4 +263,9 @@ def zero_tangent(em: Emitter, var: Any) -> Value:
 
 
 def _is_real(var: Any) -> bool:
-    return bool(np.issubdtype(var.aval.dtype, np.floating))
+    return _is_floating(var.aval.dtype)
+
+
+@functools.cache
+def _is_floating(dtype: Any) -> bool:
+    return bool(np.issubdtype(dtype, np.floating))

@@ -22,7 +22,7 @@ from geonh.engine.native import machine
 from geonh.engine.native.emitter import Emitter
 from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.engine.native.values import NotLowered
-from geonh.engine.tracing import forward_only
+from geonh.engine.tracing import forward_only, uncollected
 
 CALL_SECONDS = 0.02
 """Maximum duration of a call in seconds."""
@@ -203,6 +203,7 @@ class Loop:
         If a step has an operation without a lowering.
     """
 
+    @uncollected()
     def __init__(self, step: Callable, row: Callable, params: Any, state: Any) -> None:
         self._params, self._state = Arguments(params), Arguments(state)
         stepped, shape = trace(step, self._params, self._state)
@@ -285,6 +286,7 @@ class Map:
         If the function has an operation without a lowering.
     """
 
+    @uncollected()
     def __init__(self, function: Callable, params: Any, node: Any) -> None:
         self._params, self._node = Arguments(params), Arguments(node)
         closed, shape = trace(function, self._params, self._node)

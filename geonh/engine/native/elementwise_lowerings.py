@@ -15,16 +15,21 @@ from geonh.engine.native.values import DTYPES, Entry, NotLowered, kind_of, known
 Rule: TypeAlias = Callable[[Arithmetic, Any], Callable[..., Entry]]
 
 
+def _kind(eqn: Any) -> str:
+    """Kind of the first input."""
+    return kind_of(eqn.invars[0].aval)
+
+
 def _kinds(eqn: Any) -> tuple[str, str]:
     """Kinds of the first input and of the first output."""
-    return kind_of(eqn.invars[0].aval), kind_of(eqn.outvars[0].aval)
+    return _kind(eqn), kind_of(eqn.outvars[0].aval)
 
 
 def double(operation: Callable[..., Entry], integer: Callable[..., Entry] | None = None) -> Rule:
     """Rule by ``operation(em, *entries)`` in double precision, and ``integer(em, kind, *entries)`` for other kinds."""
 
     def rule(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-        kind = _kinds(eqn)[0]
+        kind = _kind(eqn)
         if kind == "d":
             return partial(operation, em)
         if integer is None:
@@ -36,7 +41,7 @@ def double(operation: Callable[..., Entry], integer: Callable[..., Entry] | None
 
 def of_kind(operation: Callable[..., Entry]) -> Rule:
     """Rule by ``operation(em, kind, *entries)``."""
-    return lambda em, eqn: partial(operation, em, _kinds(eqn)[0])
+    return lambda em, eqn: partial(operation, em, _kind(eqn))
 
 
 def summed(name: str) -> Rule:
@@ -130,7 +135,7 @@ def remainder(em: Arithmetic, x: Entry, y: Entry) -> Entry:
 
 
 def integer_power(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
-    kind, exponent = _kinds(eqn)[0], eqn.params["y"]
+    kind, exponent = _kind(eqn), eqn.params["y"]
     one: Entry = 1.0 if kind == "d" else 1
     times = em.mul if kind == "d" else partial(em.integer, "mul", kind)
 
@@ -197,7 +202,7 @@ def identity(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
 
 def bit_count(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
     name = {"population_count": "ctpop", "clz": "ctlz"}[eqn.primitive.name]
-    kind = _kinds(eqn)[0]
+    kind = _kind(eqn)
     return lambda x: em.intrinsic(name, kind, x, more=", i1 false" if name == "ctlz" else "")
 
 

@@ -27,6 +27,7 @@ from geonh.engine.native.values import (
     Value,
     constants,
     kind_of,
+    number,
     pack,
     spread,
 )
@@ -81,6 +82,8 @@ class Emitter(Arithmetic):
 
     def elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
         shape = eqn.outvars[0].aval.shape
+        if not shape:
+            return number(function(*[self.entries(x).item() for x in inputs]))
         if math.prod(shape) > STRAIGHT and self._unknown(inputs, shape) > STRAIGHT:
             return self._in_a_loop(function, inputs, eqn)
         columns = [spread(x, shape) for x in map(self.entries, inputs)]

@@ -19,6 +19,7 @@ from geonh.engine.native import machine
 from geonh.engine.native.drivers import FIRST_CALL, Arguments, CallSize, Program, check_step, trace
 from geonh.engine.native.programs import BLOCKS, stepping_blocks
 from geonh.engine.native.storage import LINE
+from geonh.engine.tracing import uncollected
 
 BLOCK = np.dtype([(name, np.int64) for name in ("params", "state", "status", "done", "rows", "steps")])
 """Entry of a program's table of blocks: the addresses that ``advance`` takes, and the number of steps done by the last
@@ -57,6 +58,7 @@ class Lanes:
         If a step has an operation without a lowering.
     """
 
+    @uncollected()
     def __init__(
         self, step: Callable, row: Callable, params: Any, state: Any, varies: Any = True, width: int | None = None
     ) -> None:

@@ -255,7 +255,7 @@ def scan_loop(
         return [], _side_by_side(em, length, body, rows, results)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     counters = _counters(jaxpr, n, first[:m])
-    tables = [em.memory(x, kind_of(aval)) for x, aval in zip(*rows, strict=True)]
+    tables = [em.memory(x, kind_of(aval), wide=False) for x, aval in zip(*rows, strict=True)]
     stacked = [em.place(aval) for aval in results]
     fixed = [same or i in counters for i, same in enumerate(_changing(jaxpr, n, m))] + [False] * len(more)
     carried = Carried(em, [*(var.aval for var in jaxpr.outvars[:m]), *more], first, fixed)

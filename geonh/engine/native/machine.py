@@ -40,6 +40,10 @@ except ImportError:  # the caller falls back
 
 OPTIMISED = 5000
 """Number of instructions above which a program gets a light pass pipeline instead of LLVM's level 1."""
+LIGHT = ("always_inliner", "sroa", "instruction_combine", "aggressive_dce")
+"""That pipeline."""
+QUICK = ("always_inliner",)
+"""Passes of quick code: others take longer than the code generator saves."""
 COMPILE_SECONDS = 3e-5
 """Run time in seconds, for each instruction, before a program is optimized, which takes about as long."""
 LARGE = 40_000
@@ -191,7 +195,7 @@ def _object(text: str, *, quick: bool) -> bytes:
         # A separate context, freed after its module: the global one dies with the process while threads still compile.
         with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
             module.verify()  # an error here is a defect of this package; later it would end the process
-            _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
+            _optimise(module, machine, QUICK if quick else _passes(text))
             code = machine.emit_object(module)
         cache.write(key, code)
     return code
@@ -224,18 +228,21 @@ def _effort(text: str, quick: bool) -> int:
     return 0 if quick or any(f.count(f"call double @{PREFIX}") * f.count("\n") >= CALLS for f in functions) else 1
 
 
-def _optimise(module: Any, machine: Any, lightly: bool) -> None:
+def _passes(text: str) -> Sequence[str]:
+    """Passes of good code; none stands for LLVM's level 1."""
+    return LIGHT if text.count("\n") > OPTIMISED else ()
+
+
+def _optimise(module: Any, machine: Any, passes: Sequence[str]) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
-    if not lightly:
+    if not passes:
         builder.getModulePassManager().run(module, builder)
         return
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_aggressive_dce_pass()
-    passes.run(module, builder)
+    manager = llvm.create_new_module_pass_manager()
+    for name in passes:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, builder)
 
 
 def object_file(
@@ -255,7 +262,7 @@ def object_file(
         with whole:
             whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
             whole.verify()
-            _optimise(whole, machine, max(text.count("\n") for text in texts) > OPTIMISED)
+            _optimise(whole, machine, _passes(max(texts, key=lambda text: text.count("\n"))))
             return machine.emit_object(whole), machine.triple
 
 

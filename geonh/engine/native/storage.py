@@ -38,11 +38,11 @@ class Storage(Builder):
         super().__init__(lanes, fma=fma)
         self._tables: dict[tuple, str] = {}
 
-    def buffer(self, shape: Sequence[int], kind: str) -> Memory:
-        """Allocate a stack buffer of the function, to be written once in each pass."""
-        pointer, wide = self.function.name(), self.lanes > 1
+    def buffer(self, shape: Sequence[int], kind: str, *, wide: bool = True) -> Memory:
+        """Allocate a stack buffer of the function, to be written once in each pass; of numbers by lane if ``wide``."""
+        pointer, wide = self.function.name(), wide and self.lanes > 1
         n = max(int(np.prod(shape, dtype=int)), 1)
-        self.stored += n * DTYPES[kind].itemsize * self.lanes + LINE
+        self.stored += n * DTYPES[kind].itemsize * (self.lanes if wide else 1) + LINE
         self.function.allocas.append(f"{pointer} = alloca [{n} x {self._stored(kind, wide)}], align 64")
         return Memory(pointer, tuple(shape), kind, wide, pointer)
 
@@ -124,23 +124,24 @@ class Storage(Builder):
             raise NotLowered(f"an array of {value.size} entries taken apart")
         return pack([self.load(value, i) for i in range(value.size)], value.shape)
 
-    def memory(self, value: Value, kind: str) -> Memory:
-        """Put a value into memory."""
+    def memory(self, value: Value, kind: str, *, wide: bool = True) -> Memory:
+        """Put a value into memory; unless ``wide``, its numbers once where they are those of all lanes."""
         if isinstance(value, Memory):
             return value
         flat = value.ravel().tolist()
         if known(*flat):
             return self.table(np.array(flat, DTYPES[kind]).reshape(value.shape), kind)
-        key = f"memory {kind} {self.lanes} {flat!r}"
+        wide = self.lanes > 1 and (wide or any(map(is_wide, flat)))
+        key = f"memory {kind} {self.lanes if wide else 1} {flat!r}"
         pointer = self.function.known.get(key)
         if pointer is None:
-            new = self.buffer(value.shape, kind)
+            new = self.buffer(value.shape, kind, wide=wide)
             for i, x in enumerate(flat):
                 self.pause()
                 self.store(x, new, i)
             pointer = self.function.known[key] = new.pointer
             self.function.scoped.append(key)
-        return Memory(pointer, value.shape, kind, self.lanes > 1, pointer)
+        return Memory(pointer, value.shape, kind, wide, pointer)
 
     def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
         """Copy a value into a buffer, with ``mask`` only in its lanes."""

@@ -90,6 +90,13 @@ def pack(entries: Sequence[Entry], shape: Sequence[int]) -> np.ndarray:
     return out.reshape(shape)
 
 
+def number(entry: Entry) -> np.ndarray:
+    """Object array of one entry, without axes."""
+    out = np.empty((), dtype=object)
+    out[()] = entry
+    return out
+
+
 def spread(entries: np.ndarray, shape: tuple[int, ...]) -> list:
     """Flat list of the entries of an array broadcast to a shape."""
     if entries.shape == shape:
