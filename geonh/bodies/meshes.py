@@ -45,7 +45,8 @@ def coarse(vertices: np.ndarray, faces: np.ndarray, most: int = FACES) -> Mesh:
 def located(name: str, folder: Path) -> Path | None:
     """File of a mesh by its name in a robot's file, in a folder; None if there is none.
 
-    ``package://NAME/…`` is looked for beside the folders above, and in those of ROS_PACKAGE_PATH.
+    ``package://NAME/…`` is looked for beside the folders above, and in those of ROS_PACKAGE_PATH. No file has a name
+    that is too long for one.
     """
     scheme, _, rest = name.rpartition("://")
     if scheme == "file":
@@ -57,7 +58,7 @@ def located(name: str, folder: Path) -> Path | None:
         ways += [Path(place) / rest for place in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if place]
     else:
         ways = [folder / name]
-    return next((way for way in ways if way.is_file()), None) if not scheme or ways else None
+    return next((way for way in ways if os.path.isfile(way)), None) if not scheme or ways else None
 
 
 def loaded(path: Path, scale: Any = (1.0, 1.0, 1.0)) -> Mesh | str:

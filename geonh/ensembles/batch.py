@@ -18,6 +18,7 @@ from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
+from geonh.mechanics.holonomic import all_from_afar, corrected
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import digest
 from geonh.runs.controls import inspect_forces
@@ -140,8 +141,10 @@ class MemberRecipe:
         g = of("g0", _identity_like(self.system))
         members = Member(parameters, of("t0", zero), of("dt", zero), g, of("xi0", n), controls)
         if self.project:
-            g, xi = mapped(_projected, Shared(self.system, None, None), members._replace(controls=None))
-            members = members._replace(g=g, xi=xi)
+            shared, free = Shared(self.system, None, None), members._replace(controls=None)
+            if self.system.holonomic is not None:
+                g = all_from_afar(lambda g: mapped(_corrected, shared, free._replace(g=g)), g).g
+            members = members._replace(g=g, xi=mapped(_projected, shared, free._replace(g=g)))
         return Batch(members, self.varied, stop - start, self.shape if stop - start == self.size else {})
 
 
@@ -178,7 +181,7 @@ def as_members(
             given[name] = value if is_drawn(value) else as_float64(value, name)
     known = system.parameters
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise TypeError(f"parameters must be a mapping of names to arrays, got {parameters!r}")
+        raise TypeError(f"parameters must be a mapping of names to arrays, got {shortly(parameters)}")
     for name, value in (parameters or {}).items():
         if name not in known:
             there = ", ".join(map(str, known)) or "none; System(parameters=...) declares them"
@@ -237,11 +240,15 @@ def _by_name(members: Member) -> dict[str, Any]:
     )
 
 
-def _projected(shared: Shared, member: Member) -> tuple:
-    """Configuration and velocity of a member on the constraints."""
+def _corrected(shared: Shared, member: Member) -> tuple:
+    """A step of the configuration of a member towards φ = 0."""
+    return corrected(shared.problem(member).system, (member.g, member.t0))
+
+
+def _projected(shared: Shared, member: Member) -> jax.Array:
+    """Velocity of a member on the constraints at its configuration."""
     system = shared.problem(member).system
-    projected = system.project(member.g, member.xi, member.t0)
-    return projected if system.holonomic is not None else (member.g, projected)
+    return system.projected_velocity(system.at(member.g, member.t0), member.xi)
 
 
 def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:

@@ -142,7 +142,8 @@ def solve_modal_ensemble(
     check_progress(progress, "members_done, members")
     which = modes.index(mode)
     refuse_for_modes(modes, method, controls)
-    refuse_traced("NumPy arrays are computed; under jit use integrate", **values, parameters=parameters)
+    parts = (modes.systems, modes.transitions)
+    refuse_traced("NumPy arrays are computed; under jit use integrate", **values, parameters=parameters, system=parts)
     dt, t0 = values["dt"], values["t0"]
     if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
         raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")

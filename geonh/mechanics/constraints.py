@@ -319,7 +319,8 @@ class ConstrainedSystem(LagrangianSystem):
     def project_position(self, g0: Any, t0: Any = None) -> Point:
         """A point near ``g0`` that satisfies the holonomic constraints φ = 0: ``g0`` itself if there are none.
 
-        Newton steps g ← g exp(M⁻¹Gᵀν), of minimum norm in the kinetic metric, are taken until φ = 0 to rounding.
+        Newton steps g ← g exp(M⁻¹Gᵀν), of minimum norm in the kinetic metric, are taken until φ = 0 to rounding. In a
+        trace it is one displacement along the normals at ``g0``, which leads to another point nearby.
 
         Parameters
         ----------

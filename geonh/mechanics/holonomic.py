@@ -7,7 +7,8 @@ r"""Projection onto the holonomic constraints φ(x) = 0, by minimum-norm displac
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,23 +85,62 @@ def from_afar(system: Any, g: Point, t: Any) -> Point:
     """
     if is_traced(system, g):
         return onto(system, g, t)[0]
-    best, left = g, np.inf
+    way = all_from_afar(lambda g: _alone(computed(corrected, system, (_only(g), t))), _alone(g))
+    if way.converged[0]:
+        return _only(way.g)
+    if way.ended[0]:
+        raise ValueError(
+            f"the holonomic constraints of {system.name} contradict each other near g0: φ = {way.phi[0]}, where "
+            "independent ones are zero"
+        )
+    raise ValueError(
+        f"no point near g0 satisfies the holonomic constraints of {system.name}: φ = {way.size[0]:.3g} is left"
+    )
+
+
+class Way(NamedTuple):
+    """Points on φ = 0, with a leading axis, as all below; the largest independent φ, and all φ, at the end of the
+    iteration; and whether it ended, there.
+    """
+
+    g: Point
+    size: np.ndarray
+    phi: np.ndarray
+    ended: np.ndarray
+    converged: np.ndarray
+
+
+def all_from_afar(step: Callable[[Point], tuple[Point, np.ndarray, np.ndarray]], g: Point) -> Way:
+    """Iterate ``step``, which is ``corrected`` of many points, until for each φ is zero or falls no more."""
+    n = len(jax.tree.leaves(g)[0])
+    best, found, left, ended, phi = g, g, np.full(n, np.inf), np.zeros(n, bool), np.zeros((n, 0))
+    fine, lost, size = ended.copy(), ended.copy(), left
     for _ in range(LONGEST_WAY):
-        ahead, size, phi = computed(_corrected, system, (g, t))
-        if left <= size < ON_HOLONOMIC or size == 0.0:
-            if np.abs(phi).max() <= ON_HOLONOMIC:
-                return g if size == 0.0 else best
-            raise ValueError(
-                f"the holonomic constraints of {system.name} contradict each other near g0: φ = {phi}, where "
-                "independent ones are zero"
-            )
+        ahead, size, phi = step(g)
+        ends = ~(ended | lost) & (((left <= size) & (size < ON_HOLONOMIC)) | (size == 0.0))
+        found = _chosen(ends, _chosen(size == 0.0, g, best), found)
+        fine |= ends & (np.abs(phi).max(axis=1, initial=0.0) <= ON_HOLONOMIC)
+        ended, lost = ended | ends, lost | ~np.isfinite(size)
         best, left, g = g, size, ahead
-        if not np.isfinite(size):
+        if np.all(ended | lost):
             break
-    raise ValueError(f"no point near g0 satisfies the holonomic constraints of {system.name}: φ = {size:.3g} is left")
+    return Way(found, size, phi, ended, fine)
 
 
-def _corrected(system: Any, node: tuple) -> tuple[Point, Array, Array]:
+def _chosen(which: np.ndarray, one: Point, other: Point) -> Point:
+    """Points of ``one`` where ``which`` holds, and of ``other`` elsewhere."""
+    return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (np.ndim(a) - 1)), a, b), one, other)
+
+
+def _alone(tree: Any) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[None], tree)
+
+
+def _only(tree: Any) -> Any:
+    return jax.tree.map(lambda a: a[0], tree)
+
+
+def corrected(system: Any, node: tuple) -> tuple[Point, Array, Array]:
     """Take one Newton step; return the point, and the largest of the independent φ, and all of them, before it."""
     (g, t), group = node, system.group
     x = system.at(g, t)

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant, as_count
+from geonh.arguments.validators import as_constant, as_count, shortly
 from geonh.drawing import scene
 from geonh.plotting.labels import units_of
 from geonh.plotting.stage import Stage
@@ -88,9 +88,9 @@ def animate(
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if size is not None:
         if not isinstance(size, tuple | list) or len(size) != 2:
-            raise ValueError(f"size must be (width, height) in pixels, got {size!r}")
+            raise ValueError(f"size must be (width, height) in pixels, got {shortly(size)}")
         if not all(16 <= as_count(side, "size") <= LONGEST_SIDE for side in size):
-            raise ValueError(f"size must lie between 16 and {LONGEST_SIDE} pixels, got {size!r}")
+            raise ValueError(f"size must lie between 16 and {LONGEST_SIDE} pixels, got {shortly(size)}")
     check_progress(progress, "pictures_done, all")
     if len(trajectory) < 2:
         raise ValueError("the run has one node: there is nothing to animate")

@@ -147,6 +147,8 @@ class Modes:
 
     def with_values(self, values: Mapping[str, Any]) -> Modes:
         """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"values must be a mapping of names to values, got {shortly(values)}")
         if not values:
             return self
 

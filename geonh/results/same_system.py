@@ -257,7 +257,7 @@ def _difference(there: FunctionValues, here: FunctionValues, name: str, same_too
 def refuse_changes(trajectory: Record, changes: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the option that allows it."""
     if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
-        raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
+        raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {shortly(allowed)}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
     unknown = [name for name in names if name not in CHANGES]
     if unknown:

@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import argument_type
-from geonh.arguments.validators import as_constant
+from geonh.arguments.validators import as_constant, shortly
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -339,7 +339,7 @@ class Trajectory(Record):
             refuse_other_modes(trajectory, system)
             return trajectory.with_run(system=system.systems[0], modes=system)
         if not isinstance(system, System):
-            raise TypeError(f"system must be a geonh System, got {system!r}")
+            raise TypeError(f"system must be a geonh System, got {shortly(system)}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
         refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)

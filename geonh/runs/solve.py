@@ -115,7 +115,7 @@ def solve(
     method, reason = stepping_method(method, tolerance, controls)
     advice = "solve returns NumPy arrays; under jit, grad or vmap use geonh.integrate"
     refuse_traced(advice, xi0=xi0, g0=g0, dt=dt, t0=t0, t_end=t_end, controls=controls)
-    refuse_traced(advice, system=system)
+    refuse_traced(advice, system=(system.systems, system.transitions) if isinstance(system, Modes) else system)
     modes = None
     if isinstance(system, Modes):
         modes, which = system, system.index(mode)

@@ -77,6 +77,12 @@ def test_a_file_becomes_links_and_joints(tmp_path):
     )
 
 
+def test_a_mesh_of_a_name_that_no_file_can_have_is_not_there(tmp_path):
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("package://none/base.stl", 5000 * "x"))
+    assert bodies.read(path).left_out[-1].endswith("x, which is not there")
+
+
 def test_a_robot_drives_from_its_file(tmp_path):
     rover = bodies.from_file(
         written(tmp_path),

@@ -229,3 +229,26 @@ def test_events_of_members_have_the_names_of_a_section():
     t = section.t[0]
     warned = f"Passed: an event in 1 of 2 members, 2 times, up to 2 kept of each, first at t = {t:.6g} to {t:.6g}"
     assert (len(passed), repr(passed)) == (2, warned)
+
+
+def test_members_are_projected_as_systems_project():
+    """Off a circle whose normals turn on the way; a member without a circle does not start."""
+    bead = gn.System(
+        gn.groups.Translations(2),
+        metric=[1.0, 3.0],
+        holonomic=lambda x, p: jnp.array([x @ x - p["c"]]),
+        parameters={"c": 1.0},
+        name="bead",
+    )
+    c, g0, xi0 = np.array([0.9, 1.1, -1.0]), [0.6, 0.8], [0.3, 0.1]
+    many = gn.solve_ensemble(
+        bead, "rkmk4", g0=g0, xi0=xi0, parameters={"c": c}, project=True, dt=0.1, n_steps=1, save_every=1
+    )
+    assert many.status.tolist() == [0, 0, Result.START]
+    for i in (0, 1):
+        own = bead.with_parameters(c=c[i])
+        g, xi = own.project(g0, xi0)
+        np.testing.assert_array_equal(many.g[i, 0], g)
+        run = gn.solve(own, "rkmk4", g0=g, xi0=xi, dt=0.1, n_steps=1)
+        np.testing.assert_array_equal(many.g[i], run.g)
+        np.testing.assert_array_equal(many.p_plus[i], run.p_plus)

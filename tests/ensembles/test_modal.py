@@ -1,5 +1,8 @@
 """Ensembles of systems with modes: bits of single runs, parameters in modes and transitions, labels, refusals."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -103,6 +106,15 @@ def test_what_is_refused():
         bouncing().with_parameters(mu=0.1)
     with pytest.raises(ValueError, match="member must be one of 2"):
         gn.solve_ensemble(bouncing(), **starts, **GIVEN | {"n_steps": 6}).message(2)
+    with pytest.raises(TypeError, match="values must be a mapping of names to values, got range"):
+        bouncing().with_values(range(3))
+
+    def traced(e, solve, **xi0):
+        solve(bouncing().with_parameters(e=e), **xi0, **GIVEN)
+
+    for solve, xi0 in ((gn.solve, {"xi0": [0.0]}), (gn.solve_ensemble, starts)):
+        with gn.float64(), pytest.raises(TypeError, match="system must not be traced"):
+            jax.make_jaxpr(functools.partial(traced, solve=solve, **xi0))(0.9)
     with pytest.raises(ValueError, match="nothing differs"):
         gn.solve_ensemble(bouncing(), xi0=[0.0], **GIVEN)
     assert jnp.ndim(bouncing().with_parameters(e=0.3).transitions[0].reset.ball.parameters["e"]) == 0

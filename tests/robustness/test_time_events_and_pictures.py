@@ -1,5 +1,7 @@
 """Constraints on positions, functions of the time, events, drawings and analysis, given what they cannot take."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -159,6 +161,7 @@ def test_a_drawing_that_is_none_is_told_by_every_picture(made, words):
         ({"speed": 1e-9}, "speed = 1e-09"),
         ({"dpi": "a"}, "dpi must be real"),
         ({"progress": 5}, "progress must be"),
+        ({"size": functools.reduce(lambda inner, _: [inner], range(2000), [])}, r"size must be .*, got a list"),
     ],
 )
 def test_options_of_animations(tmp_path, options, words):
