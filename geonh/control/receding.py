@@ -103,7 +103,7 @@ class ModelPredictiveControl:
         problem, K = self._problem, self._problem.n_steps
         passed = (t - last.motion.t0) / (last.motion.span / K)
         motion = resampled(problem, last.motion, np.clip(np.arange(K + 1.0) + passed, 0.0, K))
-        nodes, sizes = np.clip(np.arange(K) + round(min(passed, K)), 0, K - 1), problem.shapes
+        nodes, sizes = np.clip(np.arange(K) + round(np.clip(passed, -K, K)), 0, K - 1), problem.shapes
 
         def moved(flat: np.ndarray, of: Any) -> np.ndarray:
             inner, end = problem.split(flat, of)

@@ -34,6 +34,8 @@ CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
 FIRST, FEW = 2**8, 2**14
 """The same where the number of nodes is not known: at first, and later at most."""
+MOST = 2**53
+"""Number of steps at most that a run is expected to have."""
 BETWEEN = 60.0
 """Seconds between checkpoints; longer if saving takes more than a twentieth of that."""
 
@@ -151,7 +153,9 @@ class _RunInProgress:
             return n_steps
         t0 = self.trajectory.t[-1]
         part = (self.state.t - t0) / (clock.end - t0)
-        return max(round(done / part), done) if part > 0 else max(done, 1)
+        if part <= 0:
+            return max(done, 1)
+        return max(round(done / part), done) if done < part * MOST else MOST
 
     def steps(self, end: int) -> Iterator[None]:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""

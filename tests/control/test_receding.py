@@ -82,6 +82,8 @@ def test_what_is_wrong_is_said():
     controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4)
     with pytest.raises(ValueError, match="there is no plan yet"):
         _ = controller.plan
+    for t in (0.0, -1e308, 1e308):  # from any other time a plan begins anew
+        np.testing.assert_allclose(controller(t, [0.0], [0.0]), 0.0, atol=1e-9)
     with pytest.raises(ValueError, match="xi must have shape"):
         controller(0.0, [0.0], [0.0, 1.0])
     with pytest.raises(RuntimeError, match="no plan of mass"):

@@ -130,6 +130,17 @@ def test_saved_nodes_are_every_few_and_the_last(run, method):
     np.testing.assert_array_equal(sparse.nodes.rows[-1], run.nodes.rows[-1])
 
 
+def test_the_number_of_steps_to_a_time_far_away_is_bounded():
+    expected = []
+
+    def progress(done, n_steps):
+        expected.append(n_steps)
+        raise KeyboardInterrupt
+
+    assert solved(t_end=1e308, progress=progress).status is Result.INTERRUPTED
+    assert expected == [2**53]
+
+
 def test_backwards_in_time_it_returns(run, method):
     back = solved(method, xi0=run.xi[-1], g0=run.g[-1], t0=20.0, t_end=0.0)
     assert back.t[-1] == 0.0
