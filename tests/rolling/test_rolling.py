@@ -306,7 +306,7 @@ def test_the_default_method_on_a_curved_surface():
         assert np.abs(run.holonomic_residual).max() < 1e-15
         errors.append(np.abs(run.g[-1] - g[-1]).max())
     slopes = np.log2(np.divide(errors[:-1], errors[1:]))
-    assert np.all(np.abs(slopes - 2) < 0.1), slopes
+    assert np.all(np.abs(slopes - 4) < 0.1), slopes
 
 
 @pytest.mark.slow
