@@ -73,7 +73,7 @@ class Clock(NamedTuple):
         return None if controls is None else evaluated("controls", controls, t)
 
     def during(self, k: ArrayLike) -> Clock:
-        """Clock of the step from node k: noise is its mean over the step there, at all times."""
+        """Clock of the step from node k, a scalar: noise is its mean over the step there, at all times."""
         if not isinstance(self.controls, Wiener):
             return self
         return self._replace(controls=jax.tree_util.Partial(_constant, self.control(k)))

@@ -130,7 +130,7 @@ class Thermal(NamedTuple):
 
 def thermal(system, *, dt=0.02, span=50.0, members=1000, seed=0):
     """Statistics in equilibrium, from starts with the covariance kT M⁻¹ projected onto D; g0 the identity."""
-    size, n = system.group.dim, round(span / dt)
+    size, n = system.group.dim, 5 * round(span / dt / 5)
     M = np.asarray(system.mass_matrix(system.at(system.point(None), 0.0)))
     starts = np.random.default_rng(seed).normal(size=(members, size)) @ np.linalg.cholesky(KT * np.linalg.inv(M)).T
     many = gn.solve_ensemble(
