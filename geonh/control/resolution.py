@@ -7,8 +7,8 @@ steps of half its length, from the same node under the same controls, linear bet
     η_k = log(g_{k+1}⁻¹g'),   δξ_k = ξ' − ξ_{k+1},   error = Σ_k max(|η_k|/(VT), |δξ_k|/V),   V = max_k |ξ_k|,
 
 in the maximum norm. At rest all of these are rounding: V is at least a way of ``AT_REST``, relative to 1 or the largest
-entry of g, in the time T. The sum does not grow with the instability of a motion, as the end of a run under its controls
-would.
+entry of g, in the time T. The sum does not grow with the instability of a motion, as the end of a run under its
+controls would.
 
 Source: step doubling, Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I* (1993), §II.4.
 """
