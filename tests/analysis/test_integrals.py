@@ -216,4 +216,4 @@ def test_almost_integrals_are_not_taken_for_integrals():
 
     assert formulas(first_integrals(weakly(1e-10, 0.0), degree=1)) == ["p_vz"]
     with pytest.raises(ValueError, match="no clear gap"):  # the rates of p_vy and p_vz
-        first_integrals(weakly(2e-12, 3e-14), degree=1)
+        first_integrals(weakly(1e-11, 4e-14), degree=1)

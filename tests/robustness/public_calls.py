@@ -693,11 +693,11 @@ ROOMS = (
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking Convergence Drift
-FoundIntegrals Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
+Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
+FoundIntegrals ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
