@@ -208,11 +208,13 @@ def test_bad_input_is_named():
 
 
 def test_almost_integrals_are_not_taken_for_integrals():
-    def weakly(*forces):
-        def potential(x, p):
-            return x[0] ** 2 + p["forces"] @ x[1:]
-
-        return gn.System(Translations(3), metric=[1.0] * 3, potential=potential, parameters={"forces": np.array(forces)})
+    def weakly(*k):
+        return gn.System(
+            Translations(3),
+            metric=[1.0] * 3,
+            potential=lambda x, p: p["k"] @ x**2,
+            parameters={"k": np.array([1.0, *k])},
+        )
 
     assert formulas(first_integrals(weakly(1e-10, 0.0), degree=1)) == ["p_vz"]
     with pytest.raises(ValueError, match="no clear gap"):  # the rates of p_vy and p_vz
