@@ -144,8 +144,8 @@ class Wanted(NamedTuple):
 class SteeringProblem(NamedTuple):
     """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
-    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions, ``end_equations`` the names
-    of those whose value at the end is given; ``end`` is None where no point is given.
+    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions, ``end_equations`` the
+    names of those whose value at the end is given; ``end`` is None where no point is given.
     """
 
     start: Point

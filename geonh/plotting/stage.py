@@ -159,10 +159,10 @@ class Stage:
                 segments.append(pairs)
                 segment_colours.append(np.tile(to_rgba("0.25" if n else colour), (len(pairs), 1)))
                 widths.append(np.full(len(pairs), 0.8 if n else 1.4))
-        corners, *rest = map(np.concatenate, (faces, face_colours, segments, segment_colours, widths))
+        corners = np.concatenate(faces)
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
-        return Pieces(corners, normals, *rest)
+        return Pieces(corners, normals, *map(np.concatenate, (face_colours, segments, segment_colours, widths)))
 
     # --- a frame -------------------------------------------------------------------------------------------------
     def pixels(self, i: int) -> np.ndarray:

@@ -60,10 +60,10 @@ def test_an_end_at_rest_on_a_circle():
     found = optimal_control(plane, **ends, terminal=[on_circle, at_rest])
     np.testing.assert_allclose(found.g[-1], np.array([2.0, 1.0]) * (1 - 1 / np.sqrt(5)), atol=1e-9)
     np.testing.assert_allclose(found.cost, 12 * (np.sqrt(5) - 1) ** 2, rtol=1e-9)
+    both = [(lambda t, g, xi, u: g[0], 1.0, 1.0), (lambda t, g, xi, u: g[0], 2.0, 2.0)]
     with pytest.raises(RuntimeError, match=r"terminal\[1\] is off by 0.5"):
-        both = [(lambda t, g, xi, u: g[0], 1.0, 1.0), (lambda t, g, xi, u: g[0], 2.0, 2.0)]
         optimal_control(plane, **ends, terminal=both)
-    with pytest.raises(ValueError, match="path: lower must be below upper.* constraint of the system"):
+    with pytest.raises(ValueError, match=r"path: lower must be below upper.* constraint of the system"):
         optimal_control(plane, **ends, path=on_circle)
 
 
