@@ -1,6 +1,7 @@
-"""Analysis of systems: steady and periodic motions, their stability, invariant measures, geometric phases."""
+"""Analysis of systems: steady and periodic motions, stability, first integrals, invariant measures, gaits."""
 
 from geonh.analysis.connection import Connection, Displacement, nonholonomic_connection
+from geonh.analysis.integrals import FoundIntegrals, first_integrals
 from geonh.analysis.linearisation import Linearisation, linearise
 from geonh.analysis.locus import Crossing, RootLocus, root_locus
 from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
@@ -13,6 +14,7 @@ __all__ = [
     "Connection",
     "Crossing",
     "Displacement",
+    "FoundIntegrals",
     "InvariantMeasure",
     "Linearisation",
     "LyapunovSpectrum",
@@ -22,6 +24,7 @@ __all__ = [
     "SteadyMotion",
     "continue_orbit",
     "divergence",
+    "first_integrals",
     "invariant_measure",
     "linearise",
     "lyapunov_exponents",

@@ -25,8 +25,8 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import gram_schmidt, solve_spd
-from geonh.analysis.equations import REACH
 from geonh.analysis.motions import value_of_controls
+from geonh.analysis.states import random_states
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
@@ -153,12 +153,10 @@ def invariant_measure(
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
     _inspect(system, fields)
-    n, rng = system.group.dim, np.random.default_rng(as_count(seed, "seed", 0))
+    rng = np.random.default_rng(as_count(seed, "seed", 0))
     point = system.point(g, name="g")
     system = system.with_rank_at(point)
-    near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
-    draws = rng.normal(size=(2, n_states, n))
-    states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))
+    states = random_states(system, point, n_states, rng)[1:]
     divergences = _divergences(system, states, np.zeros(()), None)
     rates = mapped(_rates, (system, fields), states) if fields else np.zeros((n_states, 0))
     if not np.all(np.isfinite(divergences)) or not np.all(np.isfinite(rates)):
@@ -185,12 +183,6 @@ def _inspect(system: System, fields: list[Field]) -> None:
             inspected(field.name, trace)
             if trace.out_avals[0].shape != ():
                 raise ValueError(f"{field.name} must give one number, got shape {list(trace.out_avals[0].shape)}")
-
-
-def _state(system: System, node: tuple) -> tuple[Point, Array]:
-    g, eta, xi = node
-    g = system.group.compose(g, system.group.exp(eta))
-    return g, system.projected_velocity(system.at(g), xi)
 
 
 def _rates(tree: tuple, node: tuple) -> Array:

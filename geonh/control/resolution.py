@@ -6,14 +6,16 @@ steps of half its length, from the same node under the same controls, linear bet
 
     η_k = log(g_{k+1}⁻¹g'),   δξ_k = ξ' − ξ_{k+1},   error = Σ_k max(|η_k|/(VT), |δξ_k|/V),   V = max_k |ξ_k|,
 
-in the maximum norm. The sum does not grow with the instability of a motion, as the end of a run under its controls
-would.
+in the maximum norm. At rest all of these are rounding: V is at least a way of ``AT_REST``, relative to 1 or the largest
+entry of g, in the time T. The sum does not grow with the instability of a motion, as the end of a run under its
+controls would.
 
 Source: step doubling, Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I* (1993), §II.4.
 """
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from geonh.control.interval import relative
@@ -23,13 +25,15 @@ from geonh.engine import mapped
 RESOLVED = 0.05
 """Error above which a motion is taken for an artefact of its steps."""
 
+AT_REST = 1e-9
+"""Way of a motion, relative to 1 or the largest entry of g, below which it is at rest."""
+
 
 def steps_error(problem: Transcription, motion: DiscreteMotion) -> float:
     """Sum over the steps of their errors, relative to the largest velocity V and the way VT; infinite where steps of
     half the length fail."""
-    speed = float(np.abs(motion.xi).max())
-    if speed == 0:
-        return 0.0
+    size = max(1.0, *(float(np.abs(a).max(initial=0.0)) for a in jax.tree.leaves(motion.g)))
+    speed = max(float(np.abs(motion.xi).max()), AT_REST * size / motion.span)
     end = problem.halved(motion)
     last = problem.nodes_after(motion)
     of_points = np.abs(mapped(relative, problem.system.group, (last.g, end.g))).max(axis=1)

@@ -204,7 +204,7 @@ def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) 
     if program is None:
         return _in_jax(part, batched)(*operands)
     kinds = [(x.dtype, x.shape) for x in operands]
-    shapes = [jax.ShapeDtypeStruct((*x.shape, 2), np.uint32) for x in _shapes(*operands, part=part, batched=batched)]
+    shapes = [ShapedArray((*x.shape, 2), np.dtype(np.uint32)) for x in _shapes(*operands, part=part, batched=batched)]
 
     def call(*halves: Any) -> list[np.ndarray]:
         results = program(
@@ -212,8 +212,21 @@ def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) 
         )
         return [np.asarray(x, order="C")[..., None].view(np.uint32) for x in results]
 
-    results = jax.pure_callback(call, shapes, *map(_halves, operands))
+    results = _host_call.bind(*map(_halves, operands), call=call, shapes=tuple(shapes))
     return [lax.bitcast_convert_type(x, np.float64) for x in results]
+
+
+def _host_call_lowering(ctx: Any, *operands: Any, call: Callable, shapes: tuple) -> Sequence[Any]:
+    """Call of a NumPy function within an XLA program.
+
+    ``jax.pure_callback`` makes JAX arrays of all operands, which takes ten times as long as the call; it is left to
+    programs of several devices.
+    """
+    axes = ctx.module_context.axis_context
+    if not isinstance(axes, mlir.ShardingContext) or axes.num_devices != 1:
+        return mlir.lower_fun(lambda *values: jax.pure_callback(call, shapes, *values))(ctx, *operands)
+    given = ctx, call, None, operands, ctx.avals_in, ctx.avals_out
+    return mlir.emit_python_callback(*given, has_side_effect=False)[0]
 
 
 def _halves(x: Any) -> Any:
@@ -274,6 +287,12 @@ def _transpose(given: list, *operands: Any, part: Transformed, batched: tuple[bo
         cotangents = [x if many else x.sum(0) for x, many in zip(cotangents, batched[n:], strict=True)]
     wanted = map(ad.is_undefined_primal, operands[n:])
     return [None] * n + [x if is_wanted else None for x, is_wanted in zip(cotangents, wanted, strict=True)]
+
+
+_host_call = Primitive("geonh_host_call")
+_host_call.multiple_results = True
+_host_call.def_abstract_eval(lambda *_, call, shapes: list(shapes))
+mlir.register_lowering(_host_call, _host_call_lowering, platform="cpu")
 
 
 def _primitive(kind: str) -> Primitive:

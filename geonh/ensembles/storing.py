@@ -18,6 +18,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     as_completed,
 )
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -87,8 +88,11 @@ def _compute_missing(
             pass
         except (BrokenExecutor, CancelledError) as error:
             cause = "a worker died" if isinstance(error, BrokenExecutor) else "the scheduler was lost"
-            left = len(store.missing())
-            raise StoreError(f"{path}: {cause}; {left} shards are missing: run again to finish them") from error
+            left = store.missing()
+            advice = "run again to finish them"
+            if isinstance(error, BrokenProcessPool) and set(missing) <= set(left):
+                advice += '; a script that starts processes calls Sweep.run under if __name__ == "__main__":'
+            raise StoreError(f"{path}: {cause}; {len(left)} shards are missing: {advice}") from error
 
 
 def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -> Ensemble:

@@ -45,8 +45,7 @@ class MultiplierForces(eqx.Module):
         the user's function returns another shape, or cannot be evaluated.
         """
         extra = (parameters,) if self.takes_parameters else ()
-        at = x.x if isinstance(x, Moment) else x
-        value = evaluated("multiplier_forces", self.function, t, at, xi, lam, *extra)
+        value = evaluated("multiplier_forces", self.function, t, _point(x), xi, lam, *extra)
         if value.shape != xi.shape:
             raise ValueError(f"multiplier_forces must give a covector of shape {xi.shape}, got shape {value.shape}")
         return value
@@ -58,29 +57,30 @@ class MultiplierForces(eqx.Module):
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> MultiplierForces:
         """The forces within a step that begins at (t, x, ξ), of a function that ``is_held``; else themselves."""
-        if not self.is_held:
-            return self
-        at = x.x if isinstance(x, Moment) else x
-        return eqx.tree_at(lambda forces: forces.function, self, self.function.held_at(t, at, xi, parameters))
+        return self._changed(lambda function: function.held_at(t, _point(x), xi, parameters))
 
     def frozen_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> MultiplierForces:
         """Forces that keep their direction at (t, x, ξ), by which a step is predicted; themselves if they have none."""
-        if not self.is_held:
-            return self
-        at = x.x if isinstance(x, Moment) else x
-        return eqx.tree_at(lambda forces: forces.function, self, self.function.frozen_at(t, at, xi, parameters))
+        return self._changed(lambda function: function.frozen_at(t, _point(x), xi, parameters))
 
     def parted(self) -> MultiplierForces:
         """The forces in a run that parts steps, of a function that ``is_held``; else themselves."""
-        return eqx.tree_at(lambda forces: forces.function, self, self.function.parted()) if self.is_held else self
+        return self._changed(lambda function: function.parted())
+
+    def _changed(self, change: Callable) -> MultiplierForces:
+        return eqx.tree_at(lambda forces: forces.function, self, change(self.function)) if self.is_held else self
 
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """True if forces that know where a step began still have about its direction, or the opposite one."""
-        return self.function.keeps_direction(t, x.x if isinstance(x, Moment) else x, xi, parameters)
+        return self.function.keeps_direction(t, _point(x), xi, parameters)
 
     def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array:
         """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]."""
         return jax.vmap(lambda lam: self.value(t, x, xi, lam, parameters))(jnp.eye(len(like))).T
+
+
+def _point(x: Any) -> Any:
+    return x.x if isinstance(x, Moment) else x
 
 
 def determinant(system: Any, t: Array, x: Any, xi: Array) -> Array:

@@ -67,7 +67,7 @@ def symmetries(
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        return jnp.concatenate([_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
+        return jnp.concatenate([change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
 
     X = generators_or_default(system, generators)
     return _null_space(system, change, samples, seed, tol)
@@ -112,7 +112,7 @@ def horizontal_symmetries(
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        invariance = _change_of_lagrangian(system, X, g, xi) / scale
+        invariance = change_of_lagrangian(system, X, g, xi) / scale
         if not system.is_constrained:
             return invariance
         return jnp.concatenate([invariance, across(system, jnp.eye(system.group.dim), system.at(g)) @ X(g).T])
@@ -121,7 +121,7 @@ def horizontal_symmetries(
     return _null_space(system, change, samples, seed, tol)
 
 
-def _change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) -> Array:
+def change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) -> Array:
     """Derivative of ℓ along each generator's lift to velocities, shape=[1, k]."""
 
     def along(field: Callable[[Point], Array]) -> Array:
@@ -198,10 +198,10 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
         np.linalg.qr(rows, mode="r")
     )  # the left factor is as large as rows, squared
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
-    return jnp.asarray(_echelon(directions[rank:]))
+    return jnp.asarray(echelon(directions[rank:]))
 
 
-def _echelon(rows: np.ndarray) -> np.ndarray:
+def echelon(rows: np.ndarray) -> np.ndarray:
     """Reduced row echelon form of independent rows, a canonical basis."""
     rows, done = rows.copy(), 0
     for column in range(rows.shape[1]):

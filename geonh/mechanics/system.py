@@ -255,6 +255,28 @@ class System(ConstrainedSystem):
                 raise ValueError(f"{name} of {self.name} must have shape {before}, got {after}")
         return with_parameters(self, new)
 
+    def with_first_integrals(self, integrals: Mapping[str, FirstIntegral]) -> System:
+        """Return the system with further first integrals, which its runs evaluate.
+
+        Parameters
+        ----------
+        integrals : mapping of str to FirstIntegral
+            Names and integrals, such as ``geonh.analysis.first_integrals`` finds; those of the same name are replaced.
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        TypeError
+            If it is not a mapping of names to first integrals.
+        """
+        if not isinstance(integrals, Mapping):
+            raise TypeError(f"integrals must be a mapping such as {{'name': …}}, got {shortly(integrals)}")
+        require_integrals(integrals)
+        return eqx.tree_at(lambda s: s.first_integrals, self, {**self.first_integrals, **integrals})
+
     def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
         """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
 

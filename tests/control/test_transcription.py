@@ -50,7 +50,7 @@ def a_problem(method, n_steps=4, **options):
         rates=(-3.0, 3.0),
         limits={"x": (-2.0, 2.0), "omega": (-1.0, 1.0)},
         path=(lambda t, g, xi, u: jnp.stack([g[0] * xi[1], u[0] * jnp.sin(t)]), -5.0, 5.0),
-        terminal=(lambda t, g, xi, u: t * xi[0] * g[1], -5.0, 5.0),
+        terminal=(lambda t, g, xi, u: jnp.stack([t * xi[0] * g[1], xi[1] * g[2] * t]), [-5.0, 0.3], [5.0, 0.3]),
     )
     ends = Ends(start, BODY.project(start, rest, t0=0.3)[1], end, xi_end, options.get("free", ()))
     steering = steering_problem(BODY, method, ends, wanted, n_controls=2, span=0.8, free_span=True, t0=0.3)
@@ -204,14 +204,15 @@ def test_everything_at_once_is_the_same_by_both_methods():
         "t0": steering.t0,
     }
     options |= {"n_controls": 2, "span": 0.8, "cost": steering.conditions.cost.function}
-    result = [optimal_control(BODY, **options, n_steps=K) for K in (40, 80, 160)]
+    best = optimal_control(BODY, **options, n_steps=80)  # with 40 steps only a minimum of 9400 is found
+    result = [optimal_control(BODY, **options, n_steps=K, guess=best) for K in (80, 160, 320)]
     for one in result:
         run = one.trajectory()
         np.testing.assert_allclose(run.g, one.g, atol=1e-10)
         np.testing.assert_allclose(run.xi[-1], steering.conditions.xi_end, atol=1e-9)
         assert np.abs(run.holonomic_residual).max() < 1e-14
     (limit, ratio) = _limit([one.cost for one in result])
-    known = optimal_control(BODY, **options, n_steps=40, guess=result[0], method="rkmk4")
+    known = optimal_control(BODY, **options, n_steps=80, guess=best, method="rkmk4")
     assert abs(ratio - 4) < 0.2
     assert abs(limit / known.cost - 1) < 1e-5
 
@@ -222,9 +223,14 @@ def test_an_end_that_is_free_stays_on_the_constraint():
     high = optimal_control(PENDULUM, **options, free=["vx"], xi_end="free")  # at that height: φ tells the rest
     np.testing.assert_allclose(high.g[-1], [0.6, -0.8], atol=1e-9)
     assert np.abs(high.trajectory().holonomic_residual).max() < 1e-14
+
+
+def test_an_end_anywhere_is_the_start_where_rest_costs_nothing():
+    options = {"start": [0.0, -1.0], "end": [0.6, -0.8], "n_controls": 2, "span": 1.0, "n_steps": 8}
     anywhere = optimal_control(PENDULUM, **options, free=["vx", "vy"])
-    np.testing.assert_allclose(anywhere.g[-1], [0.0, -1.0], atol=1e-9)  # to hang costs nothing
+    np.testing.assert_allclose(anywhere.g[-1], [0.0, -1.0], atol=1e-9)
     assert anywhere.cost < 1e-15
+    assert anywhere.error < 1e-4
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,21 @@ def test_a_worker_process_that_dies(tmp_path):
     assert {i: after[i] for i in before} == before
 
 
+@pytest.mark.slow
+def test_a_script_that_starts_processes_where_it_is_imported(tmp_path):
+    lines = (
+        "import geonh as gn",
+        "from geonh.ensembles import Sweep",
+        "starts = [[0.1, 0.2 * i, 0.0] for i in range(1, 9)]",
+        "sweep = Sweep.of(gn.systems.suslov(), xi0=starts, dt=0.01, n_steps=10)",
+        "sweep.run('a.zarr', executor='processes')",
+    )
+    (tmp_path / "script.py").write_text("\n".join(lines))
+    run = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert "StoreError" in run.stderr
+    assert 'under if __name__ == "__main__":' in run.stderr
+
+
 def _die_soon(pid):
     time.sleep(4)
     os.kill(pid, signal.SIGKILL)

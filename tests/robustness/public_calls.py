@@ -301,6 +301,14 @@ CALLS = {
         "tol": 1e-8,
     },
     "analysis.divergence": {"system": SLEIGH, "g": G, "xi": XI, "t": 0.0, "controls": None},
+    "analysis.first_integrals": {
+        "system": SLEIGH,
+        "basis": None,
+        "degree": 1,
+        "g": None,
+        "controls": None,
+        "seed": 0,
+    },
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
         "system": FREE,
@@ -692,7 +700,7 @@ Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retr
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
+FoundIntegrals ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """

@@ -295,6 +295,12 @@ def edits(data):
             yield f"{name} as {kind}", with_values(name, lambda v, kind=kind: v.astype(kind))
 
 
+@pytest.mark.parametrize("value", ["[1]", "5", "null", '"x"'])
+def test_parameters_that_are_no_mapping_are_refused(path, tmp_path, value):
+    with pytest.raises(gn.FileError, match="parameters"):
+        gn.Trajectory.load(crafted(path, tmp_path, with_attributes(parameters=value)))
+
+
 @pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.slow)])
 def test_whatever_is_edited_a_file_is_refused_or_reads_the_same(path, tmp_path, count):
     """Some edits of all, the same each time; or all of them."""

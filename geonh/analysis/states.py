@@ -1,0 +1,50 @@
+"""Random states of a system on its constraints, at which identities are tested."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from geonh.engine import mapped
+from geonh.groups.base import Point
+from geonh.mechanics.holonomic import all_from_afar, corrected
+from geonh.mechanics.system import System
+
+NEAR = 0.9
+"""Standard deviation of the displacements of random states from their centre, in the algebra."""
+
+
+class States(NamedTuple):
+    """Times, shape=[N], points, and velocities on the constraints, shape=[N, n]."""
+
+    t: np.ndarray
+    g: Point
+    xi: np.ndarray
+
+
+def random_states(
+    system: System, g: Point, count: int, rng: np.random.Generator, near: float = NEAR, t: Any = 0.0
+) -> States:
+    """Random states about g at the times t; on φ = 0 those alone from which its projection converges."""
+    t = np.broadcast_to(np.asarray(t, dtype=np.float64), count)
+    draws = rng.normal(size=(2, count, system.group.dim))
+    centre = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], count, axis=0), g)
+    points = mapped(_displaced, system, (centre, near * draws[0]))
+    if system.holonomic is not None:
+        way = all_from_afar(lambda g: mapped(corrected, system, (g, t)), points)
+        points = jax.tree.map(lambda a: a[way.converged], way.g)
+        t, draws = t[way.converged], draws[:, way.converged]
+    return States(t, points, mapped(_on_constraints, system, (t, points, draws[1])))
+
+
+def _displaced(system: System, node: tuple[Point, Array]) -> Point:
+    g, eta = node
+    return system.group.compose(g, system.group.exp(eta))
+
+
+def _on_constraints(system: System, node: tuple) -> Array:
+    t, g, xi = node
+    return system.projected_velocity(system.at(g, t), xi)
