@@ -121,7 +121,7 @@ def end_values(of: Equations, data: tuple[End, Array]) -> Values:
         span[None] / conditions.span,
     ]
     return Values(
-        conditions.gap(of.system, node), jnp.concatenate(inequalities), conditions.end_cost(of.system, t, node)
+        conditions.gap(of.system, t, node), jnp.concatenate(inequalities), conditions.end_cost(of.system, t, node)
     )
 
 

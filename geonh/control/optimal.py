@@ -172,7 +172,8 @@ def optimal_control(
         (lower, upper) of components by their names, those of ``point_names`` and ``velocity_names`` of the group, at
         all nodes.
     path, terminal : (c, lower, upper) or list of such, optional
-        Bounds of functions c(t, g, ξ, u), or with parameters, numbers or vectors, at all nodes and at the end.
+        Bounds of functions c(t, g, ξ, u), or with parameters, numbers or vectors, at all nodes and at the end; where
+        those of ``terminal`` are equal, the value at the end.
     guess : optional
         An ``OptimalControl``, of any number of steps; a ``Trajectory``; a function of t that returns (g, u); or
         (points, controls), nodes with a leading axis and controls of shape=[·, n_u]. When left out the path along a

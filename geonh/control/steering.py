@@ -50,6 +50,11 @@ class Inequalities(NamedTuple):
         lower, upper = (np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True))
         return Inequalities(self.names + other.names, lower, upper)
 
+    def of(self, rows: np.ndarray) -> Inequalities:
+        """Those where the mask is True."""
+        names = tuple(name for name, wanted in zip(self.names, rows, strict=True) if wanted)
+        return Inequalities(names, self.lower[rows], self.upper[rows])
+
 
 UNBOUNDED = Inequalities((), np.zeros(0), np.zeros(0))
 """No bounds."""
@@ -60,8 +65,9 @@ class Conditions(NamedTuple):
 
     ``components`` are places of bounded components in (g as a vector, ξ, u); ``path`` and ``terminal`` functions
     c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;
-    ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``n_rates`` the number of
-    controls whose rates are bounded.
+    ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``terminal_rows`` the places
+    of values of ``terminal`` that are to equal ``terminal_values``; ``n_rates`` the number of controls whose rates are
+    bounded.
     """
 
     cost: UserFunction
@@ -69,12 +75,14 @@ class Conditions(NamedTuple):
     terminal_cost: UserFunction | None
     path: tuple[UserFunction, ...]
     terminal: tuple[UserFunction, ...]
+    terminal_rows: tuple[int, ...]
     components: tuple[int, ...]
     n_rates: int
     end: Point
     xi_end: ArrayLike
     end_rows: ArrayLike
     xi_rows: ArrayLike
+    terminal_values: ArrayLike
     span: ArrayLike
 
     def running_cost(self, system: System, t: Array, node: Any) -> Array:
@@ -90,16 +98,21 @@ class Conditions(NamedTuple):
 
     def at_end(self, system: System, t: Array, node: Any) -> Array:
         """Values that are bounded at the end alone."""
+        values = self._at_end(system, t, node)
+        return jnp.delete(values, np.array(self.terminal_rows, int), assume_unique_indices=True)
+
+    def _at_end(self, system: System, t: Array, node: Any) -> Array:
         return jnp.concatenate([jnp.zeros(0), *self._of(self.terminal, system, t, node)])
 
     def _of(self, functions: tuple[UserFunction, ...], system: System, t: Array, node: Any) -> list[Array]:
         return [jnp.atleast_1d(c.at(system, t, node.g, node.xi, node.u)) for c in functions]
 
-    def gap(self, system: System, node: Any) -> Array:
+    def gap(self, system: System, t: Array, node: Any) -> Array:
         """Residual of the conditions at the end, shape=[q]."""
         group = system.group
         eta = group.log(group.compose(group.inverse(self.end), node.g))
-        return jnp.concatenate([self.end_rows @ eta, self.xi_rows @ (node.xi - self.xi_end)])
+        off = self._at_end(system, t, node)[np.array(self.terminal_rows, int)] - self.terminal_values
+        return jnp.concatenate([self.end_rows @ eta, self.xi_rows @ (node.xi - self.xi_end), off])
 
     def end_cost(self, system: System, t: Array, node: Any) -> Array:
         """Cost of the end."""
@@ -131,8 +144,8 @@ class Wanted(NamedTuple):
 class SteeringProblem(NamedTuple):
     """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
-    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions; ``end`` is None where no
-    point is given.
+    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions, ``end_equations`` the
+    names of those whose value at the end is given; ``end`` is None where no point is given.
     """
 
     start: Point
@@ -146,6 +159,7 @@ class SteeringProblem(NamedTuple):
     of_nodes: Inequalities
     of_rates: Inequalities
     of_end: Inequalities
+    end_equations: tuple[str, ...]
 
 
 def steering_problem(
@@ -172,7 +186,8 @@ def steering_problem(
     inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
     node = (0.0, g0, xi0, np.zeros(n_u))
     at_nodes, paths = _functions(wanted.path, "path", system, node)
-    at_end, terminals = _functions(wanted.terminal, "terminal", system, node)
+    at_end, terminals = _functions(wanted.terminal, "terminal", system, node, may_equal=True)
+    equal = terminals.lower == terminals.upper
     places, of_components = _components(system, wanted.limits, wanted.bounds, n_u)
     rate_names = tuple(f"rate of control {i}" for i in range(n_u))
     of_rates = UNBOUNDED if wanted.rates is None else _bounds(wanted.rates, "rates", rate_names)
@@ -188,16 +203,20 @@ def steering_problem(
         terminal_cost=None if ending is None else _cost(ending, "terminal_cost", "t, g, xi", system, node[:3]),
         path=at_nodes,
         terminal=at_end,
+        terminal_rows=tuple(np.flatnonzero(equal).tolist()),
         components=places,
         n_rates=len(of_rates.names),
         end=g0 if states.end is None else states.end,
         xi_end=states.xi_end,
         end_rows=states.end_rows,
         xi_rows=states.xi_rows,
+        terminal_values=terminals.lower[equal],
         span=np.float64(span),
     )
+    of_end = of_nodes + terminals.of(~equal) + of_span
+    equations = terminals.of(equal).names
     return SteeringProblem(
-        g0, xi0, states.end, t0, span, free_span, n_u, conditions, of_nodes, of_rates, of_nodes + terminals + of_span
+        g0, xi0, states.end, t0, span, free_span, n_u, conditions, of_nodes, of_rates, of_end, equations
     )
 
 
@@ -303,8 +322,12 @@ def _function(function: Any, name: str, arguments: str, system: System, at: tupl
     return UserFunction(name, careful(function) if by_data else function, takes), shape
 
 
-def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[UserFunction, ...], Inequalities]:
-    """Bounded functions (c, lower, upper) of (t, g, ξ, u), one or a list of them, and their bounds."""
+def _functions(
+    given: Any, name: str, system: System, at: tuple, *, may_equal: bool = False
+) -> tuple[tuple[UserFunction, ...], Inequalities]:
+    """Bounded functions (c, lower, upper) of (t, g, ξ, u), one or a list of them, and their bounds, which may be equal
+    if ``may_equal``.
+    """
     if not isinstance(given, tuple | list | None):
         raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(given)}")
     several = [given] if given and callable(given[0]) else list(given or ())
@@ -318,7 +341,8 @@ def _functions(given: Any, name: str, system: System, at: tuple) -> tuple[tuple[
             raise ValueError(f"{label} must give a number or a vector, got an array of shape {shape}")
         size = shape[0] if shape else 1
         functions.append(function)
-        bounds += _bounds(one[1:], label, (label,) if not shape else tuple(f"{label}[{j}]" for j in range(size)))
+        names = (label,) if not shape else tuple(f"{label}[{j}]" for j in range(size))
+        bounds += _bounds(one[1:], label, names, may_equal=may_equal)
     return tuple(functions), bounds
 
 
@@ -338,7 +362,7 @@ def _components(system: System, limits: Any, bounds: Any, n_controls: int) -> tu
     return tuple(places), every
 
 
-def _bounds(pair: Any, name: str, of: tuple[str, ...]) -> Inequalities:
+def _bounds(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = False) -> Inequalities:
     """Validated bounds of the named values."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"{name} must be (lower, upper), got {shortly(pair)}")
@@ -346,6 +370,7 @@ def _bounds(pair: Any, name: str, of: tuple[str, ...]) -> Inequalities:
     if invalid := [list(end.shape) for end in ends if end.shape not in ((), (len(of),))]:
         raise ValueError(f"{name} must be numbers, or of shape [{len(of)}], one for each value, got {invalid[0]}")
     lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)
-    if not np.all(lower < upper):
-        raise ValueError(f"{name}: lower must be below upper, got {lower} and {upper}")
+    if not np.all((lower < upper) | (may_equal & (lower == upper) & np.isfinite(lower))):
+        equal = "; what holds all the time is a constraint of the system" if np.any(lower == upper) else ""
+        raise ValueError(f"{name}: lower must be below upper, got {lower} and {upper}{equal}")
     return Inequalities(of, lower, upper)

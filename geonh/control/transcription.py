@@ -126,10 +126,9 @@ class Transcription:
     @functools.cached_property
     def shapes(self) -> Values:
         """Numbers of equations and inequalities of an interval, and of the end, as ``Parts``."""
-        conditions, steering = self.steering.conditions, self.steering
+        steering = self.steering
         inner = len(steering.of_nodes.names) + len(steering.of_rates.names)
-        n_end = len(conditions.end_rows) + len(conditions.xi_rows)
-        equations = Parts(2 * self.system.group.dim, n_end)
+        equations = Parts(2 * self.system.group.dim, len(self._end_names))
         return Values(equations, Parts(inner, len(steering.of_end.names)), None)
 
     def split(self, flat: np.ndarray, sizes: Parts) -> Parts:
@@ -139,14 +138,16 @@ class Transcription:
 
     def name(self, row: int) -> str:
         """Name of an equation."""
-        inner, conditions = self.shapes.equations.intervals, self.steering.conditions
-        if row < self.n_steps * inner:
-            return f"the equations of motion of step {row // inner}"
-        return (
-            "the point at the end"
-            if row - self.n_steps * inner < len(conditions.end_rows)
-            else "the velocity at the end"
-        )
+        inner = self.shapes.equations.intervals
+        beyond = row - self.n_steps * inner
+        return f"the equations of motion of step {row // inner}" if beyond < 0 else self._end_names[beyond]
+
+    @property
+    def _end_names(self) -> tuple[str, ...]:
+        """Names of the equations at the end."""
+        conditions = self.steering.conditions
+        rows = ("the point at the end",) * len(conditions.end_rows)
+        return rows + ("the velocity at the end",) * len(conditions.xi_rows) + self.steering.end_equations
 
     @functools.cached_property
     def columns(self) -> Parts:

@@ -32,6 +32,8 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     faces : ndarray, shape=[f, 3, 3]
+    normals : ndarray, shape=[f, 3]
+        Unit normals of the faces.
     face_colours : ndarray, shape=[f, 4]
     segments : ndarray, shape=[s, 2, 3]
     segment_colours : ndarray, shape=[s, 4]
@@ -40,6 +42,7 @@ class Pieces(NamedTuple):
     """
 
     faces: np.ndarray
+    normals: np.ndarray
     face_colours: np.ndarray
     segments: np.ndarray
     segment_colours: np.ndarray
@@ -79,6 +82,7 @@ class Stage:
         self.paths = [body.path for body in scene.traces]
         self._make_artists()
         self.canvas.draw()
+        self.projection = None if self.flat else self.axes.get_proj()
         self.still = self.canvas.copy_from_bbox(self.figure.bbox)
 
     # --- the still part ------------------------------------------------------------------------------------------
@@ -155,7 +159,10 @@ class Stage:
                 segments.append(pairs)
                 segment_colours.append(np.tile(to_rgba("0.25" if n else colour), (len(pairs), 1)))
                 widths.append(np.full(len(pairs), 0.8 if n else 1.4))
-        return Pieces(*map(np.concatenate, (faces, face_colours, segments, segment_colours, widths)))
+        corners = np.concatenate(faces)
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
+        return Pieces(corners, normals, *map(np.concatenate, (face_colours, segments, segment_colours, widths)))
 
     # --- a frame -------------------------------------------------------------------------------------------------
     def pixels(self, i: int) -> np.ndarray:
@@ -190,7 +197,7 @@ class Stage:
             return self.axes.transData.transform(points[:, :2]), points[:, 2]
         from mpl_toolkits.mplot3d.proj3d import proj_transform
 
-        x, y, z = proj_transform(*points.T, self.axes.get_proj())
+        x, y, z = proj_transform(*points.T, self.projection)
         return self.axes.transData.transform(np.column_stack([x, y])), -np.asarray(z)
 
     def _draw_bodies(self, renderer: Any, i: int) -> None:
@@ -203,8 +210,7 @@ class Stage:
             placed = body.points(pieces.faces.reshape(-1, 3), i).reshape(-1, 3, 3)
             colour = pieces.face_colours
             if not self.flat:
-                normals = np.cross(placed[:, 1] - placed[:, 0], placed[:, 2] - placed[:, 0])
-                lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
+                lit = pieces.normals @ (body.R[i].T @ LIGHT)
                 colour = np.column_stack([np.clip(colour[:, :3] * (0.78 + 0.3 * lit)[:, None], 0, 1), colour[:, 3]])
             flat, depth = self._on_screen(placed.reshape(-1, 3) - self.centre[i])
             depth = depth.reshape(-1, 3)

@@ -50,6 +50,23 @@ def test_the_sleigh_turns_at_least_cost():
     assert abs(finer.cost - J[2]) < 1e-10
 
 
+def test_an_end_at_rest_on_a_circle():
+    """The nearest point of the circle, reached at the cost 12d²/T³ of rest to rest."""
+    plane = gn.System(Translations(2), metric=[1.0, 1.0], forces=push)
+    centre = jnp.array([2.0, 1.0])
+    on_circle = (lambda t, g, xi, u: jnp.linalg.norm(g - centre), 1.0, 1.0)
+    at_rest = (lambda t, g, xi, u: xi, 0.0, [0.0, 0.0])
+    ends = {"n_controls": 2, "span": 1.0, "n_steps": 8}
+    found = optimal_control(plane, **ends, terminal=[on_circle, at_rest])
+    np.testing.assert_allclose(found.g[-1], np.array([2.0, 1.0]) * (1 - 1 / np.sqrt(5)), atol=1e-9)
+    np.testing.assert_allclose(found.cost, 12 * (np.sqrt(5) - 1) ** 2, rtol=1e-9)
+    both = [(lambda t, g, xi, u: g[0], 1.0, 1.0), (lambda t, g, xi, u: g[0], 2.0, 2.0)]
+    with pytest.raises(RuntimeError, match=r"terminal\[1\] is off by 0.5"):
+        optimal_control(plane, **ends, terminal=both)
+    with pytest.raises(ValueError, match=r"path: lower must be below upper.* constraint of the system"):
+        optimal_control(plane, **ends, path=on_circle)
+
+
 @pytest.mark.slow
 def test_the_continuous_sleigh_arrives_there_in_the_limit():
     turn = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "method": "projected"}

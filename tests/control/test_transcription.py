@@ -50,7 +50,7 @@ def a_problem(method, n_steps=4, **options):
         rates=(-3.0, 3.0),
         limits={"x": (-2.0, 2.0), "omega": (-1.0, 1.0)},
         path=(lambda t, g, xi, u: jnp.stack([g[0] * xi[1], u[0] * jnp.sin(t)]), -5.0, 5.0),
-        terminal=(lambda t, g, xi, u: t * xi[0] * g[1], -5.0, 5.0),
+        terminal=(lambda t, g, xi, u: jnp.stack([t * xi[0] * g[1], xi[1] * g[2] * t]), [-5.0, 0.3], [5.0, 0.3]),
     )
     ends = Ends(start, BODY.project(start, rest, t0=0.3)[1], end, xi_end, options.get("free", ()))
     steering = steering_problem(BODY, method, ends, wanted, n_controls=2, span=0.8, free_span=True, t0=0.3)

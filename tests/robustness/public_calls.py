@@ -98,6 +98,7 @@ THINGS = {
 CALLS = {
     "GNI": {"rule": "trapezoid", "retraction": "auto", "newton": None, "start": "multiplier"},
     "RKMK": {"order": 4, "retraction": "auto"},
+    "Wiener": {"size": 2, "dt": 0.02, "seed": 3},
     "Adaptive": {"method": gn.Gauss(2), "tolerance": 1e-4, "monitor": lambda t, g, xi: 1.0 + xi @ xi},
     "AffineDistribution": {"forms": [[0.0, 0.0, 1.0]], "rhs": [1.0]},
     "Distribution": {"forms": [[0.0, 0.0, 1.0]]},
@@ -566,6 +567,8 @@ CALLS = {
         "scale": 1.0,
     },
     "mechanics.generator": {"group": SE2(), "g": G, "eta": XI},
+    "mechanics.ito": {"system": DRIVEN},
+    "mechanics.thermal_contacts": {"system": SLEIGH, "kT": 0.1},
     "mechanics.horizontal_symmetries": {
         "system": SLEIGH,
         "generators": None,
