@@ -59,7 +59,16 @@ class Potential(eqx.Module):
 
 
 class OriginalMotion(NamedTuple):
-    """Motion of the constrained system: times, s, shape=[N], points, and velocities, shape=[N, n]."""
+    """Motion of the constrained system, from a run in the time τ.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[N]
+        Times from the run's start, s.
+    g : point of the group, with a leading axis of length N
+    xi : ndarray, shape=[N, n]
+        Velocities.
+    """
 
     t: np.ndarray
     g: Point
