@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from geonh.integrators.registry import methods
     from geonh.integrators.runge_kutta import RKMK, Gauss
     from geonh.integrators.symmetric_projection import SymmetricProjection
+    from geonh.integrators.wiener import Wiener
     from geonh.mechanics.friction import Friction
     from geonh.mechanics.system import System
     from geonh.results import trajectory
@@ -114,6 +115,7 @@ __all__ = [
     "Trajectory",
     "Transition",
     "VelocityConstraints",
+    "Wiener",
     "__version__",
     "analysis",
     "bodies",
@@ -165,6 +167,7 @@ _NAMES = {
     "integrators.registry": ("methods",),
     "integrators.runge_kutta": ("RKMK", "Gauss"),
     "integrators.symmetric_projection": ("SymmetricProjection",),
+    "integrators.wiener": ("Wiener",),
     "mechanics.friction": ("Friction",),
     "mechanics.system": ("System",),
     "results": ("trajectory",),

@@ -17,8 +17,8 @@ import numpy as np
 
 WORDS = (
     "gives another result each time that it is traced (random numbers of NumPy, the time, an iterator?), and programs "
-    "would have one of them as a constant: what changes is a parameter. Draw noise before, and give it as controls= at "
-    "the nodes or as parameters="
+    "would have one of them as a constant: what changes is a parameter. Noise is controls=geonh.Wiener(size, dt, "
+    "seed=…); other random numbers are drawn before, and given as parameters="
 )
 
 JAXPRS = (jex.core.Jaxpr, jex.core.ClosedJaxpr)

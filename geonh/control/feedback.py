@@ -13,7 +13,6 @@ Source: Anderson, Moore, *Optimal Control: Linear Quadratic Methods* (1990), §2
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,7 @@ from geonh.engine import Precise, as_numbers
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.field import Field, check_arguments, evaluated
 from geonh.groups.base import LieGroup, Point, as_point
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, replaced
 
 
 class _Above(eqx.Module):
@@ -95,12 +94,12 @@ def _on_the_group(system: System, forces: Callable, law: Callable) -> System:
     """The same system with the group as its base, and forces under a law."""
     action = system.action
     if isinstance(action, GroupBase):
-        return _replaced(system, forces=_Driven(forces, law))
+        return replaced(system, forces=_Driven(forces, law))
 
     def field(leaf: Any) -> Any:
         if not isinstance(leaf, Field) or leaf.function is None:
             return leaf
-        return _replaced(leaf, function=_Above(leaf.function, action, int(leaf.timed)))
+        return replaced(leaf, function=_Above(leaf.function, action, int(leaf.timed)))
 
     above = jax.tree.map(field, system, is_leaf=lambda leaf: isinstance(leaf, Field))
     driven = _Driven(_Above(forces, action, 1), law)
@@ -109,16 +108,8 @@ def _on_the_group(system: System, forces: Callable, law: Callable) -> System:
         changes["lagrangian_function"] = _Above(system.lagrangian_function, action, int(system.lagrangian_is_timed))
     if system.multiplier_forces is not None:
         function = _Above(system.multiplier_forces.function, action, 1)
-        changes["multiplier_forces"] = _replaced(system.multiplier_forces, function=function)
-    return _replaced(above, **changes)
-
-
-def _replaced(module: Any, **changes: Any) -> Any:
-    """Copy of a module with other attributes."""
-    new = copy.copy(module)
-    for name, value in changes.items():
-        object.__setattr__(new, name, value)
-    return new
+        changes["multiplier_forces"] = replaced(system.multiplier_forces, function=function)
+    return replaced(above, **changes)
 
 
 class Tracking(Precise):

@@ -18,6 +18,7 @@ from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.holonomic import all_from_afar, corrected
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import digest
@@ -152,7 +153,7 @@ def as_members(
     system: System,
     values: Mapping[str, Any],
     parameters: Mapping[str, Any] | None,
-    controls: np.ndarray | None,
+    controls: np.ndarray | Wiener | None,
     *,
     combine: str = "zip",
     members: int | None = None,
@@ -195,7 +196,7 @@ def as_members(
     random = [name for name, value in given.items() if is_drawn(value)]
     lengths = {name: _length(name, value, ones[name]) for name, value in given.items() if name not in random}
     if controls is not None:
-        given["controls"], lengths["controls"] = controls, len(controls)
+        given["controls"], lengths["controls"] = controls, len(jax.tree.leaves(controls)[0])
     if random:
         if members is None or combine != "zip":
             raise ValueError(f"{', '.join(random)} are drawn: say how many members= there are, with combine='zip'")
@@ -320,8 +321,12 @@ def _point(system: System, g0: Any, one: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(one), [as_float64(entry, "g0") for entry in entries])
 
 
-def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:
-    """Separate common controls from nodal controls per member, which have axes of members and of nodes."""
+def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, Any]:
+    """Separate common controls from those of each member: at nodes, with axes of members and of nodes, or noise with
+    a seed each.
+    """
+    if isinstance(controls, Wiener) and np.ndim(controls.seed):
+        return None, jax.tree.map(lambda a: np.broadcast_to(a, np.shape(controls.seed)), controls)
     if controls is None or callable(controls):
         return controls, None
     array = as_float64(controls, "controls")

@@ -15,7 +15,7 @@ import numpy as np
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_count
-from geonh.ensembles.batch import Batch, Member, Shared, as_members
+from geonh.ensembles.batch import Batch, Member, Shared, as_members, parted_controls
 from geonh.ensembles.draws import is_drawn
 from geonh.ensembles.modal import ModalEnsemble
 from geonh.ensembles.progress import member_starts
@@ -99,10 +99,11 @@ class ModalMembers:
         member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
         varied = {name: value for name, value in member.parameters.items() if name in self.batch.varied}
         modes = self.modes.with_values(varied)
-        method, controls = self.shared.method, self.shared.controls
+        method = self.shared.method
+        controls = self.shared.controls if member.controls is None else member.controls
         clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)
         run = ModalRun(modes, method, clock, self.events, self.save_every, self.which, state, Result(int(state.status)))
-        if not varied:  # the programs of a thread serve one member after another
+        if not varied and member.controls is None:  # the programs of a thread serve one member after another
             run.loops = self._loops()
         run.save(state, float(clock.t0))
         with float64():
@@ -154,23 +155,25 @@ def solve_modal_ensemble(
         raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
     known = {name: value for system in modes.systems for name, value in system.parameters.items()}
     first = modes.systems[which]
+    shared, controls_of_members = parted_controls(first, controls, n_steps + 1)
     given = as_members(
         with_parameters(first, known),
         {**values, "dt": dt},
         parameters,
-        None,
+        controls_of_members,
         combine=combine,
         members=members,
         seed=seed,
         project=project,
     )
     one = given.member(0)
+    controls = shared if controls_of_members is None else one.controls
     clock = as_start(first, method, one.xi, one.g, one.dt, one.t0, n_steps, controls).clock
     system = replace(given, project=False).system
     runs = ModalMembers(
         modes,
         which,
-        Shared(system, method, clock.controls),
+        Shared(system, method, None if controls_of_members is not None else clock.controls),
         given.batch(0, given.size),
         as_events(events, first, clock),
         n_steps,

@@ -121,20 +121,22 @@ def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndar
 
 
 def flattened(members: Member, nodes: Nodes, spans: np.ndarray | None = None) -> MemberNode:
-    """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node.
+    """Flatten members and nodes to one axis; controls at nodes that differ become the two rows at each node.
 
     ``spans`` are the lengths of the steps that follow, shape=[members, nodes], where they differ.
     """
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
     rows = None
-    if members.controls is not None:
+    if isinstance(members.controls, np.ndarray):
         last = members.controls.shape[1] - 1
         rows = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
         rows = rows.reshape(count * n, *rows.shape[2:])
-    many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
+    others = members if rows is None else members._replace(controls=None)
+    many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), others)
+    many = many if rows is None else many._replace(controls=rows)
     flat = jax.tree.map(lambda a: a.reshape(count * n, *a.shape[2:]), nodes._replace(k=k))
-    return MemberNode(many._replace(controls=rows), flat, None if spans is None else spans.reshape(count * n))
+    return MemberNode(many, flat, None if spans is None else spans.reshape(count * n))
 
 
 class Placed(NamedTuple):
@@ -146,7 +148,7 @@ class Placed(NamedTuple):
     @classmethod
     def of(cls, shared: Shared, at: MemberNode) -> Placed:
         problem, (k, g_vector, p_plus, p_minus, t, _) = shared.problem(at.member), at.node
-        if at.member.controls is not None:
+        if at.member.controls is not None and not callable(at.member.controls):
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
             problem, k = problem._replace(clock=clock), jnp.zeros_like(k)
         return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t, at.span))

@@ -28,12 +28,14 @@ from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import stepping_method
 from geonh.integrators.variable_steps import VariableSteps, is_at
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.redundancy import with_rank, with_rank_near
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.dense import as_times
 from geonh.results.events import Event, as_events
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
+from geonh.runs.controls import refuse_off_grid
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import last_of
 from geonh.runs.start import as_span, as_start, as_variable_span
@@ -130,10 +132,14 @@ class Sweep(Configuration):
         system = with_rank(system, one.rank)
         given = replace(given, system=system)
         first = given.member(0)
-        one = shared if controls_of_members is None else controls_of_members[0]
+        one = shared if controls_of_members is None else first.controls
         clock = as_start(
             system, method, first.xi, first.g, first.dt, first.t0, n_steps if times is None else 1, one
         ).clock
+        if isinstance(controls, Wiener):
+            if is_drawn(dt) or is_drawn(t0):
+                raise ValueError("dt and t0 are multiples of the spacing of the noise, and not drawn")
+            refuse_off_grid(controls, t0, dt)
         gathered = entries(statistics)
         if gathered is None:
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")

@@ -28,6 +28,7 @@ from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 from geonh.integrators.validity import Result
+from geonh.integrators.wiener import Wiener
 
 __all__ = [
     "DLA",
@@ -69,6 +70,7 @@ __all__ = [
     "UserDiscreteLagrangian",
     "Variational",
     "Warm",
+    "Wiener",
     "compose",
     "method_of",
     "methods",

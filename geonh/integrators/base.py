@@ -207,6 +207,7 @@ class Integrator(Precise):
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """Node after ``state``, validated: see its ``status``."""
         held, state = held_at(system, state, clock.time(state.k))
+        clock = clock.during(state.k)
         after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
         return unless_risen(system, after, clock.time(after.k))
 
@@ -299,7 +300,7 @@ class ImplicitIntegrator(Integrator):
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         system, state = held_at(system, state, clock.time(state.k))
-        equations = self.equations(system, clock, state)
+        equations = self.equations(system, clock.during(state.k), state)
         return jnp.max(jnp.abs(equations.residual(self._solution(equations, state)[0])))
 
     def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array | None]:

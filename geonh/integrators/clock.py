@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from geonh.arguments.signatures import argument_type
 from geonh.geometry.field import evaluated
 from geonh.groups.base import ArrayLike
+from geonh.integrators.wiener import Wiener
 
 
 class NodalControls(NamedTuple):
@@ -28,7 +30,7 @@ class Clock(NamedTuple):
     t0, dt : float
         Initial time and time step, seconds.
     controls : callable or array, shape=[n_steps + 1, …], or None
-        u(t), or its values at the nodes.
+        u(t), noise, or values at the nodes.
     end : float, or None
         Time that steps of variable length must not pass.
     """
@@ -54,6 +56,8 @@ class Clock(NamedTuple):
         """u_k, of the shape of one value of the controls, or None."""
         if self.controls is None:
             return None
+        if isinstance(self.controls, Wiener):
+            return self.controls.mean(self.time(k), self.dt)
         if callable(self.controls):
             return self.between(self.time(k))
         if isinstance(self.controls, NodalControls):
@@ -67,6 +71,12 @@ class Clock(NamedTuple):
         """
         controls = self.function()
         return None if controls is None else evaluated("controls", controls, t)
+
+    def during(self, k: ArrayLike) -> Clock:
+        """Clock of the step from node k, a scalar: noise is its mean over the step there, at all times."""
+        if not isinstance(self.controls, Wiener):
+            return self
+        return self._replace(controls=jax.tree_util.Partial(_constant, self.control(k)))
 
     def starting(self, t: ArrayLike) -> Clock:
         """Clock whose node 0 is at time t, a scalar; there, controls at the nodes are interpolated linearly."""
@@ -86,3 +96,8 @@ class Clock(NamedTuple):
         if self.controls is None or callable(self.controls):
             return self.controls
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
+
+
+def _constant(u: Array, _: ArrayLike) -> Array:
+    """Controls that do not depend on the time."""
+    return u

@@ -15,6 +15,7 @@ from geonh.mechanics.momentum import (
     nonholonomic_momentum,
     spatial_momentum,
 )
+from geonh.mechanics.noise import ito, thermal_contacts
 from geonh.mechanics.symmetry import horizontal_symmetries, symmetries
 from geonh.mechanics.system import FirstIntegral, System
 
@@ -29,6 +30,7 @@ __all__ = [
     "horizontal_symmetries",
     "horizontality",
     "impact",
+    "ito",
     "momentum_equation_residual",
     "momentum_map",
     "moving_energy",
@@ -37,6 +39,7 @@ __all__ = [
     "reference_trajectory",
     "spatial_momentum",
     "symmetries",
+    "thermal_contacts",
 ]
 
 if TYPE_CHECKING:

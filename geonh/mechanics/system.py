@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -362,3 +363,11 @@ def with_parameters(system: System, changes: Mapping[str, Any]) -> System:
     if not changes:
         return system
     return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
+
+
+def replaced(module: Any, **changes: Any) -> Any:
+    """Copy of a module with other attributes."""
+    new = copy.copy(module)
+    for name, value in changes.items():
+        object.__setattr__(new, name, value)
+    return new

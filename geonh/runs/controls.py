@@ -11,12 +11,15 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.inspection import inspected
-from geonh.arguments.precision import float64
+from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine import depends
+from geonh.engine import depends, is_affine
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
+from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
+from geonh.integrators.variable_steps import VariableSteps
+from geonh.integrators.wiener import SAME, Wiener
 from geonh.mechanics.system import System
 
 
@@ -26,7 +29,12 @@ def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     """
     if controls is None:
         return None
-    if callable(controls):
+    if isinstance(controls, Wiener):
+        if np.ndim(controls.seed):
+            raise ValueError(
+                f"controls have {len(controls.seed)} seeds, one for each member of an ensemble: a single run has one"
+            )
+    elif callable(controls):
         _refuse_law(controls)
         check_arguments(controls, "t", "controls")
     else:
@@ -41,6 +49,33 @@ def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     if system.forces is None:
         raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     return controls
+
+
+def refuse_noise(system: System, method: Integrator) -> None:
+    """Raise ValueError, saying why, if noise in the forces of a system cannot be integrated by a method."""
+    if isinstance(method, VariableSteps):
+        raise ValueError("steps that a tolerance chooses are for smooth forces, not for noise: pass dt alone")
+    if method.guarantees.node != "velocity":
+        raise ValueError(
+            f"{type(method).__name__} has half of the noise of a step at its nodes: use a method whose node is a "
+            "velocity, such as Gauss, SymmetricProjection, RKMK or Lobatto"
+        )
+    if system.multiplier_forces is not None:
+        raise ValueError(f"the forces of {system.name} depend on the multipliers, which are white noise here")
+
+
+def refuse_off_grid(noise: Wiener, t0: Any, dt: Any) -> None:
+    """Raise ValueError for times, numbers or arrays of them, whose steps are not whole intervals of the path."""
+    if is_traced(noise, t0=t0, dt=dt):
+        return
+    for name, value, least in (("dt", dt, 1), ("t0", t0, 0)):
+        number = np.asarray(as_float64(value, name)) / np.min(noise.dt)
+        off = (np.abs(number - np.round(number)) > SAME) | (np.round(np.abs(number)) < least)
+        if off.any():
+            raise ValueError(
+                f"{name} = {np.ravel(value)[np.argmax(np.ravel(off))]:g} is no multiple of the spacing "
+                f"{np.min(noise.dt):g} of the noise, Wiener(size, dt)"
+            )
 
 
 def _refuse_law(controls: Any) -> None:
@@ -60,6 +95,8 @@ def drive_of(system: Any, controls: Any, g: Point, xi: Any) -> Any:
     """Return controls as a function of the time, used by the forces of the system; or None."""
     if controls is not None and not callable(controls):
         raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
+    if isinstance(controls, Wiener):
+        raise TypeError("controls must be a function of t here; noise is for runs, by solve, ensembles and integrate")
     inspect_forces(system, Clock(0.0, 1.0, as_controls(system, controls, 1)), g, xi)
     return controls
 
@@ -81,5 +118,9 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Any) -> None:
         if clock.controls is None:
             return
         u = jax.eval_shape(clock.control, 0)
+        if isinstance(clock.controls, Wiener) and not is_affine(
+            lambda u, g, xi: system.force(jnp.zeros(()), system.at(g, 0.0), xi, u), u, *shapes
+        ):
+            raise ValueError(f"controls are noise, but the forces of {system.name} are not linear in u")
         if not depends(lambda u, g, xi: system.force(jnp.zeros(()), system.at(g, 0.0), xi, u), u, *shapes):
             raise ValueError(f"controls are given, but the forces of {system.name} do not use u: leave controls out")

@@ -16,10 +16,11 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
-from geonh.runs.controls import as_controls, inspect_forces
+from geonh.runs.controls import as_controls, inspect_forces, refuse_noise, refuse_off_grid
 
 FIRST = 0.01
 """First step of variable length, relative to the run."""
@@ -147,6 +148,9 @@ def as_start(
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     _refuse_zero(step)
+    if isinstance(controls, Wiener):
+        refuse_noise(system, method)
+        refuse_off_grid(controls, begin, step)
     if not is_traced(step, begin):
         _refuse_times(float(begin), float(step), n_steps)
     return InitialData(Clock(begin, step, controls), g, xi)

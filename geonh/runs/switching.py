@@ -15,14 +15,15 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.integrators.wiener import Wiener
 from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
 from geonh.results.same_system import parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import completed
+from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
-
 
 BATCH = 4096
 """Number of steps between reports and checkpoints."""
@@ -37,6 +38,8 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
     for system in modes.systems:
         refuse(method, system)
+        if isinstance(controls, Wiener):
+            refuse_noise(system, method)
 
 
 def solve_modes(

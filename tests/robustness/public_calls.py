@@ -98,6 +98,7 @@ THINGS = {
 CALLS = {
     "GNI": {"rule": "trapezoid", "retraction": "auto", "newton": None, "start": "multiplier"},
     "RKMK": {"order": 4, "retraction": "auto"},
+    "Wiener": {"size": 2, "dt": 0.02, "seed": 3},
     "Adaptive": {"method": gn.Gauss(2), "tolerance": 1e-4, "monitor": lambda t, g, xi: 1.0 + xi @ xi},
     "AffineDistribution": {"forms": [[0.0, 0.0, 1.0]], "rhs": [1.0]},
     "Distribution": {"forms": [[0.0, 0.0, 1.0]]},
@@ -306,6 +307,14 @@ CALLS = {
         "degree": 1,
         "g": None,
         "controls": None,
+        "seed": 0,
+    },
+    "analysis.hamiltonise": {
+        "system": gn.systems.veselova(),
+        "symmetry": [0.0, 0.0, 1.0],
+        "candidates": None,
+        "g": None,
+        "n_states": 4,
         "seed": 0,
     },
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
@@ -558,6 +567,8 @@ CALLS = {
         "scale": 1.0,
     },
     "mechanics.generator": {"group": SE2(), "g": G, "eta": XI},
+    "mechanics.ito": {"system": DRIVEN},
+    "mechanics.thermal_contacts": {"system": SLEIGH, "kT": 0.1},
     "mechanics.horizontal_symmetries": {
         "system": SLEIGH,
         "generators": None,
@@ -697,7 +708,7 @@ Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retr
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-FoundIntegrals ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
+FoundIntegrals Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
