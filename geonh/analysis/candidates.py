@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.analysis.states import States
+from geonh.analysis.states import IDENTITY, States
 from geonh.analysis.subspaces import span
 from geonh.engine import mapped
 from geonh.geometry.field import Field
@@ -24,8 +24,6 @@ ZERO = 1e-12
 """Rates of combinations below this part of the largest one are zero."""
 ROUNDING = 1e-13
 """Rates of combinations below which they are zero whatever the others are, 1/s."""
-IDENTITY = 1e-9
-"""Residual of an identity, relative to the size of its parts, below which it holds."""
 DEPENDENT = 1e-8
 """Part of a candidate's values independent of the candidates before it, below which it is left out."""
 SPARE = 40

@@ -25,7 +25,6 @@ from jax import Array
 from geonh.algebra.linear import solve_spd
 from geonh.analysis.candidates import (
     DEPENDENT,
-    IDENTITY,
     SPARE,
     Names,
     Polynomial,
@@ -36,9 +35,7 @@ from geonh.analysis.candidates import (
     variables,
 )
 from geonh.analysis.motions import value_of_controls
-from geonh.analysis.states import States, random_states
-from geonh.arguments.inspection import inspected
-from geonh.arguments.precision import float64
+from geonh.analysis.states import IDENTITY, States, random_states, require_scalars
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count
 from geonh.engine import mapped
@@ -168,7 +165,7 @@ def first_integrals(
     if system.holonomic is not None:
         point = system.project_position(point)
     system = system.with_rank_at(point)
-    _inspect(system, fields, point)
+    require_scalars(fields, point, system.parameters)
     rng = np.random.default_rng(as_count(seed, "seed", 0))
     u = value_of_controls(system, controls, 0.0, point, np.zeros(system.group.dim))
 
@@ -182,16 +179,6 @@ def first_integrals(
         search.extend(order)
     states = random_states(system, point, SPARE, rng)
     return _tested(system, fields, names, search, samples(SPARE), states._replace(xi=rng.normal(size=states.xi.shape)))
-
-
-def _inspect(system: System, basis: tuple[Field, ...], g: Point) -> None:
-    """Trace the basis once and raise an error if a function is invalid."""
-    with float64():
-        for function in basis:
-            trace = jax.make_jaxpr(lambda g, function=function: function(g, system.parameters))(g)
-            inspected(function.name, trace)
-            if trace.out_avals[0].shape != ():
-                raise ValueError(f"{function.name} must give one number, got shape {list(trace.out_avals[0].shape)}")
 
 
 def _tested(

@@ -26,10 +26,8 @@ from jax import Array
 
 from geonh.algebra.linear import gram_schmidt, solve_spd
 from geonh.analysis.motions import value_of_controls
-from geonh.analysis.states import random_states
+from geonh.analysis.states import IDENTITY, random_states, require_scalars
 from geonh.analysis.subspaces import kernel
-from geonh.arguments.inspection import inspected
-from geonh.arguments.precision import float64
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import mapped
@@ -37,9 +35,6 @@ from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-
-INVARIANT = 1e-9
-"""Residual of the divergence, relative to its parts, below which a measure counts as invariant."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,7 @@ def invariant_measure(
     if n_states <= len(candidates):
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
-    _inspect(system, fields)
+    require_scalars(fields, system.at(system.group.identity(), 0.0), system.parameters)
     rng = np.random.default_rng(as_count(seed, "seed", 0))
     point = system.point(g, name="g")
     system = system.with_rank_at(point)
@@ -165,24 +160,13 @@ def invariant_measure(
     residual, largest = np.abs(rates @ c + divergences).max(), np.abs(divergences).max()
     size = 1.0 + largest + (np.abs(rates) @ np.abs(c)).max()
     coefficients = dict(zip(candidates, map(float, c), strict=True))
-    return InvariantMeasure(coefficients, float(residual), float(largest), bool(residual < INVARIANT * size))
+    return InvariantMeasure(coefficients, float(residual), float(largest), bool(residual < IDENTITY * size))
 
 
 def _refuse(system: System) -> None:
     if system.holonomic is not None or system.is_timed:
         what = "holonomic constraints" if system.holonomic is not None else "functions that depend on the time"
         raise ValueError(f"{system.name} has {what}: divergences and invariant measures are not defined for it here")
-
-
-def _inspect(system: System, fields: list[Field]) -> None:
-    """Trace candidates once and raise an error if they are invalid."""
-    with float64():
-        x = jax.tree.map(np.asarray, system.at(system.group.identity(), 0.0))
-        for field in fields:
-            trace = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
-            inspected(field.name, trace)
-            if trace.out_avals[0].shape != ():
-                raise ValueError(f"{field.name} must give one number, got shape {list(trace.out_avals[0].shape)}")
 
 
 def _rates(tree: tuple, node: tuple) -> Array:

@@ -126,7 +126,7 @@ def change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) -> 
 
     def along(field: Callable[[Point], Array]) -> Array:
         moved_g = system.group.left_tangent(g, field(g))
-        moved_xi = _derivative(system, field, g, xi) + system.group.bracket(xi, field(g))
+        moved_xi = derivative_along(system, field, g, xi) + system.group.bracket(xi, field(g))
         return jax.jvp(lambda g, xi: system.lagrangian(system.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
 
     return _each(X, g, along)[None]
@@ -149,9 +149,9 @@ def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
     size = jnp.sqrt(1.0 + jnp.sum(Y * Y))
 
     def along(field: Callable[[Point], Array]) -> Array:
-        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(jnp.eye(n)).T
-        turned_P = _derivative(system, projector, g, field(g)) + P @ A - A @ P
-        turned_Y = _derivative(system, drift, g, field(g)) - A @ Y
+        A = jax.vmap(lambda v: derivative_along(system, field, g, v) + system.group.bracket(v, field(g)))(jnp.eye(n)).T
+        turned_P = derivative_along(system, projector, g, field(g)) + P @ A - A @ P
+        turned_Y = derivative_along(system, drift, g, field(g)) - A @ Y
         return jnp.concatenate([turned_P.ravel(), turned_Y / size])
 
     return jnp.concatenate([_each(X, g, along).T, system.holonomic_rows(system.at(g)) @ X(g).T])
@@ -172,7 +172,7 @@ def _each(X: Generators, g: Point, along: Callable) -> Array:
     return jax.vmap(lambda row: along(lambda g: row @ X(g)))(jnp.eye(X(g).shape[0]))
 
 
-def _derivative(system: System, function: Callable[[Point], Array], g: Point, xi: Array) -> Array:
+def derivative_along(system: System, function: Callable[[Point], Array], g: Point, xi: Array) -> Array:
     """D_ξ of a function of the group element: d/dε function(g exp(εξ)) at ε = 0."""
     return jax.jvp(function, (g,), (system.group.left_tangent(g, xi),))[1]
 

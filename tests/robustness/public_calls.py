@@ -309,6 +309,14 @@ CALLS = {
         "controls": None,
         "seed": 0,
     },
+    "analysis.hamiltonise": {
+        "system": gn.systems.veselova(),
+        "symmetry": [0.0, 0.0, 1.0],
+        "candidates": None,
+        "g": None,
+        "n_states": 4,
+        "seed": 0,
+    },
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
         "system": FREE,
@@ -700,7 +708,7 @@ Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retr
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-FoundIntegrals ModalEnsemble ModelPredictiveControl ModifiedField PredictedDrift
+FoundIntegrals Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """

@@ -1,0 +1,156 @@
+r"""Hamiltonisation of Chaplygin systems; the notation and its source are those of ``chaplygin.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.analysis.chaplygin import Chaplygin, conditions
+from geonh.analysis.motions import rows_of_algebra
+from geonh.analysis.multiplier import TINY, Hamiltonisation, Multiplier
+from geonh.analysis.states import IDENTITY, random_states, require_scalars
+from geonh.arguments.signatures import validated
+from geonh.arguments.validators import as_count
+from geonh.engine import mapped
+from geonh.geometry.field import Field
+from geonh.groups.base import Point
+from geonh.mechanics.holonomic import refuse_holonomic
+from geonh.mechanics.momentum import generators_or_default
+from geonh.mechanics.symmetry import derivative_along, symmetries
+from geonh.mechanics.system import System
+
+
+@validated
+def hamiltonise(
+    system: System,
+    symmetry: Any = None,
+    candidates: Mapping[str, Callable] | None = None,
+    *,
+    g: Any = None,
+    n_states: int = 20,
+    seed: int = 0,
+) -> Hamiltonisation:
+    """Test whether a Chaplygin system is Hamiltonian after a change of time, and fit the multiplier.
+
+    Parameters
+    ----------
+    system : System
+        Linear constraints, kinetic and potential energy, no forces.
+    symmetry : array_like, shape=[m, n], optional
+        Elements of the algebra whose left translations leave the system invariant, transverse to the m independent
+        constraints; all of ``symmetries`` when left out.
+    candidates : mapping of str to callable, optional
+        φⱼ(x) or φⱼ(x, parameters) → scalar, of the base point, in ``jax.numpy``: φ is fitted as Σ cⱼφⱼ.
+    g : point of the group, or None for the identity
+        Centre of the random points, where the symmetries are transverse.
+    n_states : int
+        Number of random points.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Hamiltonisation
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type; for systems of another kind, elements that are not symmetries or as many as
+        the constraints, or functions that are not finite.
+
+    References
+    ----------
+    .. [GarciaNaranjo2020] L. C. García-Naranjo, J. C. Marrero, "The geometry of nonholonomic Chaplygin systems
+       revisited", Nonlinearity 33 (2020), 1297–1341.
+    """
+    refuse_holonomic(system, "Hamiltonisation")
+    point = system.point(g, name="g")
+    system = system.with_rank_at(point)
+    _refuse(system)
+    fields = tuple(Field(function, f"candidate {name!r}") for name, function in dict(candidates or {}).items())
+    require_scalars(fields, system.at(point), system.parameters)
+    chaplygin = Chaplygin(system, _transverse(system, symmetry, point))
+    points = random_states(
+        system, point, as_count(n_states, "n_states"), np.random.default_rng(as_count(seed, "seed", 0))
+    ).g
+    found = mapped(conditions, chaplygin, points)
+    if not all(np.all(np.isfinite(part)) for part in found):
+        raise ValueError(f"the symmetries of {system.name} are not transverse to its constraints near g, or not finite")
+    if np.any(found.affine):
+        raise ValueError(
+            f"Hamiltonisation is for constraints and ℓ without terms of other degrees, unlike {system.name}"
+        )
+    defect = float(np.max(found.defect / (found.size + TINY)))
+    turning = float(np.max(found.turning / (found.slope + TINY)))
+    closed = turning < IDENTITY
+    exists = closed and defect < IDENTITY
+    multiplier = _fitted(system, fields, points, found.form) if closed else None
+    coefficients = () if multiplier is None else map(float, multiplier.coefficients)
+    return Hamiltonisation(
+        exists=exists,
+        has_measure=closed,
+        shape_dimension=system.group.dim - len(chaplygin.symmetry),
+        defect=defect,
+        turning=turning,
+        coefficients=dict(zip(candidates or {}, coefficients, strict=False)),
+        chaplygin=chaplygin,
+        multiplier=multiplier,
+        centre=point,
+    )
+
+
+def _refuse(system: System) -> None:
+    if system.distribution is None:
+        raise ValueError(f"{system.name} has no constraints: it is Hamiltonian")
+    if system.is_nonlinear or system.is_timed or not system.is_quadratic:
+        raise ValueError(f"Hamiltonisation is for ℓ = ½ξᵀM(x)ξ − V(x) and constraints μ(x)ξ = 0, unlike {system.name}")
+    if system.forces is not None or system.multiplier_forces is not None:
+        raise ValueError(f"Hamiltonisation is for systems without forces besides a potential; {system.name} has some")
+
+
+def _transverse(system: System, symmetry: Any, point: Point) -> Any:
+    """Symmetries, as many as there are constraints, shape=[m, n]; ValueError if they are none."""
+    x = system.at(point)
+    m = len(system.holding(x).annihilator(x))
+    if symmetry is None:
+        rows: Any = np.asarray(symmetries(system))
+        if len(rows) != m:
+            raise ValueError(
+                f"{system.name} has {len(rows)} left symmetries and {m} constraints: give symmetry=, {m} elements of "
+                "the algebra whose translations are symmetries"
+            )
+        return rows
+    rows = rows_of_algebra(system, symmetry, "symmetry")
+    if len(rows) != m:
+        raise ValueError(f"symmetry must have {m} rows, one for each independent constraint, got {len(rows)}")
+    left = generators_or_default(system, None)
+    if len(symmetries(system, generators=lambda g: rows @ left(g))) != m:
+        raise ValueError(
+            f"symmetry has elements that are not symmetries of {system.name}; mechanics.symmetries finds them"
+        )
+    return rows
+
+
+def _fitted(system: System, fields: tuple[Field, ...], points: Point, form: np.ndarray) -> Multiplier | None:
+    """Multiplier with dφ of the given values, shape=[N, n], or None if it is not in the span of the fields."""
+    size, c = np.abs(form).max(), np.zeros(len(fields))
+    if fields:
+        slopes = mapped(_slopes, (system, fields), points).reshape(-1, len(fields))
+        c = np.linalg.lstsq(slopes, form.ravel(), rcond=1e-10)[0]
+        size = np.abs(slopes @ c - form.ravel()).max()
+    return Multiplier(fields, c) if size < IDENTITY * np.abs(form).max() + TINY else None
+
+
+def _slopes(tree: tuple, g: Point) -> Array:
+    """D_{e_i}φⱼ, shape=[n, J]."""
+    system, fields = tree
+
+    def values(g: Point) -> Array:
+        return jnp.stack([jnp.reshape(field(system.at(g), system.parameters), ()) for field in fields])
+
+    return jax.vmap(lambda Y: derivative_along(system, values, g, Y))(jnp.eye(system.group.dim))

@@ -1,0 +1,249 @@
+r"""Multipliers of Chaplygin systems, and their Hamiltonian systems in the new time; notation of ``chaplygin.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.analysis.chaplygin import Chaplygin
+from geonh.engine import computed, mapped
+from geonh.geometry.field import Field
+from geonh.groups.base import Point
+from geonh.mechanics.symmetry import derivative_along
+from geonh.mechanics.system import System, with_parameters
+from geonh.results.trajectory import Trajectory
+
+TINY = 1e-12
+"""Size of tensors that count as zero, and accuracy of φ."""
+NODES = (16, 32, 64, 128, 256, 512)
+"""Numbers of Gauss nodes on the path to a point, tried until φ does not change."""
+
+
+class Multiplier(eqx.Module):
+    """φ(x) = Σ cⱼφⱼ(x)."""
+
+    fields: tuple[Field, ...]
+    coefficients: Any
+
+    def __call__(self, x: Any, parameters: Any) -> Array:
+        values = [jnp.reshape(field(x, parameters), ()) for field in self.fields]
+        return self.coefficients @ jnp.stack(values) if values else jnp.zeros(())
+
+
+class HamiltonianMetric(eqx.Module):
+    """Metric of the Hamiltonian system in the time τ, at a point of the group."""
+
+    chaplygin: Chaplygin
+    multiplier: Multiplier
+
+    def __call__(self, g: Point, parameters: Any) -> Array:
+        system = with_parameters(self.chaplygin.system, parameters)
+        factor = jnp.exp(2 * self.multiplier(system.at(g), parameters))
+        return Chaplygin(system, self.chaplygin.symmetry).metric(g, factor)
+
+
+class Potential(eqx.Module):
+    """Potential of a system, at a point of the group."""
+
+    system: System
+
+    def __call__(self, g: Point, parameters: Any) -> Array:
+        system = with_parameters(self.system, parameters)
+        return -system.lagrangian(system.at(g), jnp.zeros(system.group.dim))
+
+
+class OriginalMotion(NamedTuple):
+    """Motion of the constrained system, from a run in the time τ.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[N]
+        Times from the run's start, s.
+    g : point of the group, with a leading axis of length N
+    xi : ndarray, shape=[N, n]
+        Velocities.
+    """
+
+    t: np.ndarray
+    g: Point
+    xi: np.ndarray
+
+
+@dataclass(frozen=True)
+class Hamiltonisation:
+    """Result of ``hamiltonise``.
+
+    Attributes
+    ----------
+    exists : bool
+        True if there is a multiplier e^φ: with dτ = e^φ dt the reduced system is Hamiltonian.
+    has_measure : bool
+        True if e^{(r−1)φ} times the volume of shapes and their momenta is invariant, r = ``shape_dimension``: dφ, from
+        the trace of the gyroscopic tensor, is closed. Without, no density of the position is invariant.
+    shape_dimension : int
+        r = n − m, dimension of the space of shapes.
+    defect : float
+        Largest deviation of the gyroscopic tensor from that of a multiplier, relative to its size.
+    turning : float
+        Largest exterior derivative of dφ, relative to its size.
+    coefficients : dict of str to float
+        φ in the candidates given, if it is in their span; else empty.
+    chaplygin : Chaplygin
+        The system with its symmetries, and its gyroscopic tensor.
+    multiplier : Multiplier or None
+        φ as a function of the base point, if it is in the span of the candidates.
+    centre : point of the group
+        Centre of the random points.
+    """
+
+    exists: bool
+    has_measure: bool
+    shape_dimension: int
+    defect: float
+    turning: float
+    coefficients: dict[str, float]
+    chaplygin: Chaplygin
+    multiplier: Multiplier | None
+    centre: Point
+
+    def phi(self, g: Any) -> float:
+        """φ(g) less its value at the centre of the random states, by integration of dφ along an exponential.
+
+        Parameters
+        ----------
+        g : point of the group
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If dφ is not closed, or the integral does not converge: the symmetries are not transverse on the way.
+        """
+        if not self.has_measure:
+            raise ValueError(f"{self.chaplygin.system.name} has no φ: its differential would not be closed")
+        group = self.chaplygin.system.group
+        g = self.chaplygin.system.point(g, name="g")
+        way = np.asarray(computed(_way, group, (self.centre, g)))
+        before = np.inf
+        for count in NODES:
+            nodes, weights = np.polynomial.legendre.leggauss(count)
+            at = (nodes + 1)[:, None] / 2 * way
+            centre = jax.tree.map(lambda a, count=count: np.repeat(np.asarray(a)[None], count, axis=0), self.centre)
+            value = float(weights @ (mapped(_form_at, self.chaplygin, (centre, at)) @ way)) / 2
+            if abs(value - before) <= TINY * max(1.0, abs(value)):
+                return value
+            before = value
+        raise ValueError("φ does not converge along the way to g: the symmetries are not transverse to D on it")
+
+    def system(self) -> System:
+        """Hamiltonian system in the time τ, without constraints, on the same group.
+
+        Where the momentum of the symmetries vanishes its motion satisfies the constraints, and methods without
+        constraints that keep momenta keep these.
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        ValueError
+            If there is no multiplier, or it is not in the span of the candidates.
+        """
+        original = self.chaplygin.system
+        return System(
+            original.group,
+            metric=HamiltonianMetric(self.chaplygin, self._known()),
+            potential=Potential(original),
+            parameters=original.parameters,
+            draw=original.draw,
+            name=f"{original.name} in the time τ",
+        )
+
+    def _known(self) -> Multiplier:
+        if not self.exists or self.multiplier is None:
+            missing = "φ is not in the span of the candidates" if self.exists else "there is no multiplier"
+            raise ValueError(f"{self.chaplygin.system.name} is not Hamiltonian here: {missing}")
+        return self.multiplier
+
+    def scaled_velocity(self, g: Any, xi: Any) -> np.ndarray:
+        """Velocity e^{−φ}ξ in the time τ, shape=[n], at a state of the constrained system: initial value of a run.
+
+        Parameters
+        ----------
+        g : point of the group, or None for the identity
+        xi : array_like, shape=[n]
+            It is projected onto the constraints.
+
+        Returns
+        -------
+        ndarray, shape=[n]
+        """
+        system = self.chaplygin.system
+        point = system.point(g, name="g")
+        velocity = np.asarray(system.project(point, xi))
+        return velocity * computed(_slowness, (system, self._known()), (point, velocity))[0]
+
+    def original(self, run: Trajectory) -> OriginalMotion:
+        """Motion of the constrained system from a run of ``system``.
+
+        Parameters
+        ----------
+        run : Trajectory
+            Its times are τ.
+
+        Returns
+        -------
+        OriginalMotion
+            At the run's nodes; t = ∫e^{−φ}dτ by Hermite's quadrature between them, of order 4, from 0.
+        """
+        slowness, rates = mapped(_slowness, (self.chaplygin.system, self._known()), (run.g, run.xi))
+        h = np.diff(run.t)
+        steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12
+        return OriginalMotion(np.concatenate([[0.0], np.cumsum(steps)]), run.g, run.xi / slowness[:, None])
+
+    def __str__(self) -> str:
+        name, r = self.chaplygin.system.name, self.shape_dimension
+        phi = " ".join(f"{c:+.10g} {word}" for word, c in self.coefficients.items())
+        density = f"; φ = {phi}" if phi else ""
+        if self.exists:
+            return f"{name}: Hamiltonian in the time τ, dτ = e^φ dt, on {r} shapes{density}"
+        if self.has_measure:
+            return (
+                f"{name}: not Hamiltonian by a multiplier: its gyroscopic tensor on {r} shapes is not of this kind "
+                f"({self.defect:.2g} of its size); e^({r - 1}φ) is an invariant density{density}"
+            )
+        return (
+            f"{name}: not Hamiltonian by a multiplier, and no density of the position is invariant: dφ, from its "
+            f"gyroscopic tensor on {r} shapes, would not be closed ({self.turning:.2g} of its size)"
+        )
+
+    __repr__ = __str__
+
+
+def _way(group: Any, ends: tuple[Point, Point]) -> Array:
+    return group.log(group.compose(group.inverse(ends[0]), ends[1]))
+
+
+def _form_at(chaplygin: Chaplygin, node: tuple) -> Array:
+    (centre, eta), group = node, chaplygin.system.group
+    return chaplygin.form(group.compose(centre, group.exp(eta)))
+
+
+def _slowness(tree: tuple, node: tuple) -> tuple[Array, Array]:
+    """e^{−φ} and its derivative along the motion."""
+    (system, multiplier), (g, xi) = tree, node
+
+    def value(g: Point) -> Array:
+        return jnp.exp(-multiplier(system.at(g), system.parameters))
+
+    return value(g), derivative_along(system, value, g, xi)

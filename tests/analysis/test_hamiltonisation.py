@@ -1,0 +1,190 @@
+"""The gyroscopic tensor against the equations; multipliers known from the literature, and runs in the new time."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.analysis import hamiltonise, invariant_measure
+from geonh.analysis.chaplygin import Chaplygin
+from geonh.geometry.action import AdvectedVector
+from geonh.groups import SO3, MatrixGroup, Translations
+from geonh.mechanics import accelerations
+
+VERTICAL = [0.0, 0.0, 1.0]
+J = np.array([1.0, 1.5, 2.2])
+
+
+def log_of_inverse_inertia(x, p):
+    return jnp.log(x @ (x / p["J"]))
+
+
+def test_the_gyroscopic_force_is_that_of_the_equations():
+    # ż = A(s)ṡ on R³ × R², a metric that varies with s: neither simple nor with an invariant density.
+    rng = np.random.default_rng(0)
+    linear, square, mass = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 3, 3)), rng.normal(size=(5, 5, 3))
+
+    def connection(s):
+        return linear @ s + jnp.einsum("aijk,j,k->ai", square, s, s)
+
+    def metric(x):
+        root = jnp.eye(5) + 0.2 * jnp.sin(mass @ x[:3])
+        return root @ root.T
+
+    forms = gn.Distribution(lambda x: jnp.concatenate([-connection(x[:3]), jnp.eye(2)], axis=1))
+    system = gn.System(Translations(5), metric=metric, distribution=forms, potential=lambda x: jnp.sin(x[0]) * x[1])
+    chaplygin = Chaplygin(system, np.eye(5)[3:])
+    with gn.float64():
+        for _ in range(3):
+            x, speed = jnp.asarray(rng.normal(size=5)), jnp.asarray(rng.normal(size=3))
+
+            def momentum(s, v):
+                lift = jnp.concatenate([jnp.eye(3), connection(s)])
+                return lift.T @ metric(s) @ lift @ v
+
+            def reduced(s, v):
+                return momentum(s, v) @ v / 2 - jnp.sin(s[0]) * s[1]
+
+            xi = jnp.concatenate([speed, connection(x[:3]) @ speed])
+            rate = jnp.asarray(accelerations(system, 0.0, np.asarray(x), np.asarray(xi))[0][:3])
+            p, p_rate = jax.jvp(momentum, (x[:3], speed), (speed, rate))
+            T = chaplygin.gyroscopic(x).T[:3, :3, :3]
+            force = -jnp.einsum("kij,j,k->i", T, speed, p)
+            np.testing.assert_allclose(p_rate - jax.grad(reduced)(x[:3], speed), force, atol=1e-12)
+    assert not hamiltonise(system, np.eye(5)[3:]).has_measure
+
+
+@functools.cache
+def heavy_veselova():
+    """Veselova's body in a field of force, and its Hamiltonisation."""
+    group = SO3()
+    system = gn.System(
+        group,
+        metric=lambda x, p: p["J"],
+        distribution=gn.Distribution(lambda x: x[None]),
+        potential=lambda x: 0.3 * x[0] + x[2] ** 2,
+        base=AdvectedVector(group, VERTICAL),
+        parameters={"J": J},
+    )
+    return system, hamiltonise(system, VERTICAL, {"log γ·J⁻¹γ": log_of_inverse_inertia})
+
+
+def test_veselovas_multiplier():
+    system, found = heavy_veselova()
+    assert found.exists
+    assert found.shape_dimension == 2
+    assert abs(found.coefficients["log γ·J⁻¹γ"] + 0.5) < 1e-12
+    R = np.asarray(SO3().exp([0.9, -1.5, 0.7]))
+    exact = -0.5 * np.log(R[2] @ (R[2] / J) * J[2])
+    assert abs(found.phi(R) - exact) < 1e-13
+    assert abs(hamiltonise(system, VERTICAL).phi(R) - exact) < 1e-13
+    assert "φ = -0.5 log γ·J⁻¹γ" in str(found)
+
+
+def test_its_motion_is_that_of_the_hamiltonian_system():
+    system, found = heavy_veselova()
+    R = np.asarray(SO3().exp([0.4, 0.2, -0.3]))
+    xi = system.project(R, [1.0, -0.6, 0.3])
+    exact = gn.solve(system, "gauss6", g0=R, xi0=xi, dt=0.005, n_steps=800)
+    hamiltonian = found.system()
+    errors = []
+    for n_steps in (40, 80, 160, 320):
+        run = gn.solve(
+            hamiltonian, "variational", g0=R, xi0=found.scaled_velocity(R, xi), dt=4.0 / n_steps, n_steps=n_steps
+        )
+        motion = found.original(run)
+        errors.append(np.abs(motion.g[-1] - exact.interpolate(motion.t[-1])[0]).max())
+        assert np.abs(np.einsum("ni,ni->n", motion.g[:, 2], motion.xi)).max() < 1e-13  # γ·Ω, never imposed
+        assert np.abs(run.energy - exact.energy[0]).max() < 20 * (4.0 / n_steps) ** 2
+    slopes = np.log2(np.divide(errors[:-1], errors[1:]))
+    np.testing.assert_allclose(slopes, 2.0, atol=0.1)
+
+
+def test_suslov_has_no_multiplier_unless_the_axis_is_principal():
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(3, 3))
+    found = hamiltonise(gn.systems.suslov(J=root @ root.T + 0.3 * np.eye(3)), VERTICAL)
+    assert not found.exists
+    assert not found.has_measure
+    assert found.turning > 1e-3
+    assert "would not be closed" in str(found)
+    with pytest.raises(ValueError, match="has no φ"):
+        found.phi(None)
+    with pytest.raises(ValueError, match="there is no multiplier"):
+        found.system()
+    principal = gn.systems.suslov(J=np.diag(J))
+    assert hamiltonise(principal, VERTICAL).exists
+    assert invariant_measure(principal).exists
+
+
+def test_the_density_of_the_chaplygin_sphere():
+    def density(x, p):
+        return jnp.log(1 - p["m"] * p["r"] ** 2 * x[1][2] @ (x[1][2] / (p["J"] + p["m"] * p["r"] ** 2)))
+
+    sphere = gn.systems.chaplygin_sphere(m=1.2, r=0.7, J=J, table_rate=0.0)
+    found = hamiltonise(sphere, candidates={"log(1 − mr²γ·(J + mr²)⁻¹γ)": density})
+    assert not found.exists  # on SO(3): it is after a further reduction
+    assert found.has_measure
+    assert found.shape_dimension == 3
+    assert abs(2 * next(iter(found.coefficients.values())) + 0.5) < 1e-12  # e^{2φ} is Chaplygin's density
+    assert "invariant density" in str(found)
+
+
+@pytest.mark.slow
+def test_the_particle_and_the_disk():
+    particle = gn.System(
+        Translations(3), metric=[1.0, 1.0, 1.0], distribution=gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]])
+    )
+    found = hamiltonise(particle, VERTICAL, {"log(1 + y²)": lambda x: jnp.log(1 + x[1] ** 2)})
+    assert found.exists
+    assert abs(found.coefficients["log(1 + y²)"] + 0.5) < 1e-12
+    far = hamiltonise(particle, VERTICAL).phi([30.0, 40.0, 2.0])
+    assert abs(far + 0.5 * np.log(1 + 40.0**2)) < 1e-10
+    disk = hamiltonise(gn.systems.vertical_disk(), np.eye(4)[1:3])
+    assert disk.exists
+    assert disk.system().name == "vertical-disk in the time τ"  # φ = 0, without candidates
+
+
+@pytest.mark.slow
+def test_veselovas_multiplier_in_four_dimensions():
+    # Fedorov and Jovanović (2004): J(e_i ∧ e_j) = a_i a_j e_i ∧ e_j, no rotation of the space orthogonal to e₄.
+    pairs = [(i, j) for j in range(4) for i in range(j)]
+    basis = np.zeros((6, 4, 4))
+    for k, (i, j) in enumerate(pairs):
+        basis[k, i, j], basis[k, j, i] = 1.0, -1.0
+    group = MatrixGroup(basis)
+    a = np.array([0.7, 1.0, 1.6, 2.1])
+
+    def forms(R):
+        spatial = jnp.einsum("ab,kbc,dc->kad", R, basis, R)
+        return jnp.stack([spatial[:, i, j] for i, j in pairs[:3]])
+
+    system = gn.System(group, metric=[a[i] * a[j] for i, j in pairs], distribution=gn.Distribution(forms))
+    symmetry = np.eye(6)[:3]
+    found = hamiltonise(system, symmetry, {"log γ·Aγ": lambda R: jnp.log(R[3] @ (a * R[3]))})
+    assert found.shape_dimension == 3
+    assert found.exists
+    assert abs(found.coefficients["log γ·Aγ"] + 0.5) < 1e-10
+    unlike = [a[i] * a[j] + 0.3 * (i == 0 and j == 3) for i, j in pairs]
+    system = gn.System(group, metric=unlike, distribution=gn.Distribution(forms))
+    assert not hamiltonise(system, symmetry).exists
+
+
+def test_bad_input_is_named():
+    suslov, veselova = gn.systems.suslov(), gn.systems.veselova()
+    with pytest.raises(ValueError, match="3 left symmetries and 1 constraint"):
+        hamiltonise(suslov)
+    with pytest.raises(ValueError, match="symmetry must have 1 row"):
+        hamiltonise(suslov, np.eye(3)[:2])
+    with pytest.raises(ValueError, match="elements that are not symmetries of veselova"):
+        hamiltonise(veselova, [1.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="no constraints"):
+        hamiltonise(gn.System(SO3(), metric=J))
+    affine = gn.AffineDistribution(lambda x: [[-x[1], 0.0, 1.0]], rhs=[1.0])
+    with pytest.raises(ValueError, match="unlike driven"):
+        hamiltonise(gn.System(Translations(3), metric=[1.0] * 3, distribution=affine, name="driven"), VERTICAL)
+    with pytest.raises(ValueError, match="not in the span"):
+        hamiltonise(veselova, VERTICAL, {"γ₁": lambda x: x[0]}).system()
