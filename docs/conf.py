@@ -25,6 +25,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
+    "inventory",
+    "sphinx_codeautolink",
     "sphinxcontrib.bibtex",
     "sphinx_gallery.gen_gallery",
 ]
@@ -61,6 +63,10 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "alpha"
 
 suppress_warnings = ["config.cache"]
+suppress_warnings += ["codeautolink.parse_block"]  # signatures on the pages of the API are no programs
+suppress_warnings += ["codeautolink.match_name"]  # the gallery's code has links of its own
+codeautolink_concat_default = True  # the cells of a page are one program
+codeautolink_search_css_classes = ["highlight-ipython3", "highlight-ipython", "highlight-python"]
 
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],

@@ -33,7 +33,7 @@ from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import ModeLoop
 from geonh.runs.start import as_span, as_start
-from geonh.runs.switching import advanced, refuse_for_modes
+from geonh.runs.switching import ModalRunInProgress, refuse_for_modes
 
 
 @dataclass
@@ -110,7 +110,8 @@ class ModalMembers:
             begun = new_trajectory(
                 Problem(modes.systems[self.which], method, clock), state, self.save_every, self.reason
             )
-        return advanced(run, begun, self.n_steps)
+        run.advance(self.n_steps)
+        return ModalRunInProgress(run, begun).trajectory_so_far()
 
     def _loops(self) -> dict[int, ModeLoop]:
         if not hasattr(self._of_thread, "loops"):

@@ -16,7 +16,6 @@ from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.results.events import Event
 from geonh.results.modes import Modes, refuse_mode
-from geonh.runs.switching import refuse_options
 
 
 @validated
@@ -120,9 +119,10 @@ def solve_ensemble(
         If the observables kept would take most of the machine's memory, before the first step.
     """
     if isinstance(system, Modes):
-        refuse_options(
-            t_eval=t_eval, tolerance=tolerance, observables=observables, statistics=entries(statistics) or None
-        )
+        left_out = {"t_eval": t_eval, "tolerance": tolerance, "observables": observables}
+        for name, value in (left_out | {"statistics": entries(statistics) or None}).items():
+            if value is not None:
+                raise ValueError(f"{name}= is not for runs with modes: save the result, or call run(times)")
         return solve_modal_ensemble(
             system,
             method,

@@ -124,7 +124,8 @@ def _by_one_step(record: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run with steps of variable length, by one step of the method that makes them."""
     assert record.method is not None
     if np.any(np.diff(record.k) > 1) or (record.run.modes is None and np.any(np.diff(record.k) != 1)):
-        raise ValueError("steps of variable length are not done again: the solution between them needs save_every=1")
+        which = "steps of variable length" if record.run.modes is None else "nodes of a run with modes"
+        raise ValueError(f"the solution between the {which} needs save_every=1")
     sign = np.sign(record.dt)
     at = np.clip(np.searchsorted(sign * record.t, sign * times, side="right") - 1, 0, len(record) - 1)
     nodes = jax.tree.map(lambda a: a[at], record.points)._replace(span=times - record.t[at])

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from jax import Array
@@ -82,9 +82,7 @@ def advance(
         problem = trajectory.problem._replace(events=trajectory.watched)
         parts = None if first is None or trajectory.watched else first.parts
         loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings, parts)
-        if checkpoint is not None:
-            begin = trajectory.first(1)
-            files.save(begin, begin.to_xarray(), checkpoint, keep=False)  # check early that the file can be written
+        refuse_unwritable(trajectory, checkpoint)
         is_fixed = trajectory.state.t is None
         if first is not None and is_fixed and loop.engine == "native" and loop.is_new():
             too_long = fast_mode(problem, first, loop.step_by)
@@ -93,11 +91,65 @@ def advance(
     except KeyboardInterrupt:  # during compilation
         return replace(trajectory, status=Result.INTERRUPTED).with_run(function_values=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
-    run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
-    begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     # a terminal event may end a longer run, and with an end time the number of steps is not known
     if not any(event.stop for event in trajectory.watched) and problem.clock.end is None:
         refuse_too_many(n_steps // trajectory.save_every + len(trajectory), loop.width)
+    run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
+    result = carried_out(run, n_steps, progress, checkpoint)
+    try:
+        warn_if_spoiled(result)
+    except BaseException as error:
+        _attach(error, result)
+        raise
+    return thrown(result, throw)
+
+
+def refuse_unwritable(trajectory: Trajectory, checkpoint: str | os.PathLike | None) -> None:
+    """Raise the error of the disk, before the first step, if a checkpoint cannot be written."""
+    if checkpoint is not None:
+        begin = trajectory.first(1)
+        files.save(begin, begin.to_xarray(), checkpoint, keep=False)
+
+
+class RunInProgress(Protocol):
+    """Run that goes on in batches of steps.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        Nodes whose observables are known; those of later ones are computed.
+    state : State
+        Last node.
+    status : Result
+    """
+
+    trajectory: Trajectory
+    status: Result
+
+    @property
+    def state(self) -> State: ...
+
+    def expected(self, begun: int, n_steps: int) -> int:
+        """Number of steps of the run."""
+
+    def steps(self, end: int) -> Iterator[None]:
+        """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
+
+    def trajectory_so_far(self) -> Trajectory:
+        """Trajectory up to the last good node."""
+
+
+def carried_out(
+    run: RunInProgress, n_steps: int, progress: Progress, checkpoint: str | os.PathLike | None
+) -> Trajectory:
+    """Trajectory of a run after ``n_steps`` more steps, with reports, checkpoints and Ctrl-C between the batches.
+
+    Raises
+    ------
+    BaseException
+        Any exception of ``progress``, a signal handler or the disk, with the saved trajectory in ``.trajectory``.
+    """
+    begun, save = int(run.state.k), _Checkpoints(checkpoint)
     with Interrupts() as interrupts:
         try:
             with reporting(progress, n_steps) as report:
@@ -110,17 +162,15 @@ def advance(
             run.status = Result.INTERRUPTED
         except BaseException as error:  # also SystemExit, from a callback or a signal handler
             run.status = Result.INTERRUPTED
-            _attach_trajectory(error, run)
+            _attach(error, run.trajectory_so_far())
             _save_while_handling(error, run, save)
             raise
         try:
             save.at_the_end(run)
-            result = run.trajectory_so_far()
-            warn_if_spoiled(result)
+            return run.trajectory_so_far()
         except BaseException as error:
-            _attach_trajectory(error, run)
+            _attach(error, run.trajectory_so_far())
             raise
-    return thrown(result, throw)
 
 
 def thrown(result: Trajectory, throw: bool) -> Trajectory:
@@ -201,7 +251,7 @@ class _Checkpoints:
         self.path = path
         self.due = time.monotonic() + BETWEEN
 
-    def if_due(self, run: _RunInProgress) -> None:
+    def if_due(self, run: RunInProgress) -> None:
         """Save a checkpoint if it is due; observables of its nodes are not computed again."""
         if self.path is None or time.monotonic() < self.due:
             return
@@ -212,19 +262,19 @@ class _Checkpoints:
             run.trajectory = trajectory
         self.due = time.monotonic() + max(BETWEEN, 20 * (time.monotonic() - begun))
 
-    def at_the_end(self, run: _RunInProgress) -> None:
+    def at_the_end(self, run: RunInProgress) -> None:
         if self.path is not None:
             run.trajectory = run.trajectory_so_far().settled()
             run.trajectory.save(self.path)
 
 
-def _attach_trajectory(error: BaseException, run: _RunInProgress) -> None:
+def _attach(error: BaseException, trajectory: Trajectory) -> None:
     """Attach the trajectory so far to an exception."""
-    error.trajectory = run.trajectory_so_far()  # type: ignore[attr-defined]
+    error.trajectory = trajectory  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")
 
 
-def _save_while_handling(error: BaseException, run: _RunInProgress, save: _Checkpoints) -> None:
+def _save_while_handling(error: BaseException, run: RunInProgress, save: _Checkpoints) -> None:
     """Save a checkpoint while handling an exception, which remains the one raised."""
     try:
         save.at_the_end(run)

@@ -30,7 +30,7 @@ from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
-from geonh.runs.switching import refuse_for_modes, refuse_options, resume_modes, solve_modes
+from geonh.runs.switching import refuse_for_modes, resume_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -119,7 +119,7 @@ def solve(
     modes = None
     if isinstance(system, Modes):
         modes, which = system, system.index(mode)
-        refuse_for_modes(modes, method, controls, progress=progress, checkpoint=checkpoint, t_eval=t_eval)
+        refuse_for_modes(modes, method, controls)
         system = modes.systems[which]
     else:
         refuse_mode(system, mode)
@@ -137,6 +137,8 @@ def solve(
         if t_eval is not None:
             if varies and (n_steps is not None or save_every > 1):
                 raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
+            if modes is not None and save_every > 1:
+                raise ValueError("t_eval of a run with modes needs save_every=1")
             end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
             t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
         watched = as_events(events, system, start.clock)
@@ -146,9 +148,10 @@ def solve(
         crossings = Crossings.none([event.name for event in watched], *numbers) if watched else None
         problem = begin.problem._replace(events=watched)
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    if modes is not None:
-        return thrown(solve_modes(modes, which, trajectory, span.n_steps), throw)
-    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, begin)
+    if modes is None:
+        result = advance(trajectory, span.n_steps, throw, progress, checkpoint, begin)
+    else:
+        result = thrown(solve_modes(modes, which, trajectory, span.n_steps, progress, checkpoint), throw)
     return result if t_eval is None else _at_times(result, t_eval)
 
 
@@ -222,10 +225,11 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     if trajectory.nodes.mode is not None:
-        refuse_options(progress=progress, checkpoint=checkpoint, allow_changes=allow_changes)
+        if allow_changes:
+            raise ValueError("allow_changes= is not for runs with modes: what they go on with must be the same")
         made = method_of(method) if isinstance(method, str) else method
         n_steps, _ = _remaining_steps(trajectory, n_steps, t_end)
-        return thrown(resume_modes(trajectory, system, made, n_steps, controls, events), throw)
+        return thrown(resume_modes(trajectory, system, made, n_steps, controls, events, progress, checkpoint), throw)
     before = trajectory
     n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
     bound_system = trajectory.system if system is None else system

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.integrators.base import Integrator, refuse, require_method
 from geonh.integrators.clock import Clock
+from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.integrators.wiener import Wiener
@@ -19,20 +22,15 @@ from geonh.results.same_system import parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import completed
 from geonh.runs.controls import refuse_noise
-from geonh.runs.loop import refuse_too_many
+from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
 
-
-def refuse_options(**options: Any) -> None:
-    """Raise ValueError for options of ``solve`` that runs with modes do not take."""
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise ValueError(f"{name}= is not for runs with modes: save the result, or call run(times)")
+BATCH = 4096
+"""Number of steps between reports and checkpoints."""
 
 
-def refuse_for_modes(modes: Modes, method: Integrator, controls: Any, **options: Any) -> None:
-    """Raise TypeError or ValueError for a method, controls, or options that runs with modes do not take."""
-    refuse_options(**options)
+def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
+    """Raise TypeError or ValueError for a method or controls that runs with modes do not take."""
     if isinstance(method, VariableSteps):
         one = type(method.method).__name__
         raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
@@ -44,48 +42,104 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any, **options:
             refuse_noise(system, method)
 
 
-def solve_modes(modes: Modes, mode: int, begin: Trajectory, n_steps: int) -> Trajectory:
+def solve_modes(
+    modes: Modes,
+    mode: int,
+    begin: Trajectory,
+    n_steps: int,
+    progress: Progress,
+    checkpoint: str | os.PathLike | None,
+) -> Trajectory:
     """Run from the start that a trajectory of one node holds, in the mode of an index, as ``solve`` documents it."""
     problem, state = begin.problem, begin.state
     assert state is not None
     status = Result(int(state.status))
     run = ModalRun(modes, problem.method, problem.clock, begin.watched, begin.save_every, mode, state, status)
     run.save(state, begin.t0)
-    return advanced(run, begin, n_steps)
+    return _advanced(run, begin, n_steps, progress, checkpoint)
 
 
-def advanced(run: ModalRun, before: Trajectory, end: int) -> Trajectory:
-    """Trajectory of a run after it has gone on to a node; ``before`` has its metadata, and what it kept."""
-    begun = int(run.state.k)
-    steps = (end - begun) // run.save_every
-    refuse_too_many(len(before) + steps, before.nodes.rows.shape[1], "raise save_every")
-    try:
-        run.advance(end)
-    except KeyboardInterrupt:
-        run.status = Result.INTERRUPTED
-    nodes, size = run.nodes(), before.g_vector.shape[1]
-    earlier = before.switches
-    if earlier is None:
-        earlier = Switches.none(run.modes.names, size, run.system.group.dim)
-    crossings = run.all_crossings(size) if run.events else None
-    more: dict[str, Any] = {
-        "method": run.method,
-        "clock": run.clock,
-        "watched": run.events,
-        "crossings": crossings,
-        "modes": run.modes,
-        "switches": run.all_switches(earlier.before(begun)),
-    }
-    kept = replace(before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more)
-    modes = run.modes
-    parameters = parameters_of(modes)
-    about = {"system": modes.name, "modes": list(modes.names), "parameters": parameters}
-    attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
-    return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
+def _advanced(
+    run: ModalRun, before: Trajectory, n_steps: int, progress: Progress, checkpoint: str | os.PathLike | None
+) -> Trajectory:
+    """Trajectory of a run after further steps; ``before`` has its metadata, and what it kept."""
+    refuse_too_many(len(before) + n_steps // run.save_every, before.nodes.rows.shape[1], "raise save_every")
+    in_progress = ModalRunInProgress(run, before)
+    refuse_unwritable(in_progress.trajectory_so_far(), checkpoint)
+    return carried_out(in_progress, n_steps, progress, checkpoint)
+
+
+class ModalRunInProgress:
+    """Run with modes that goes on in batches of steps, as ``carried_out`` needs it.
+
+    Parameters
+    ----------
+    run : ModalRun
+    before : Trajectory
+        Metadata of the run, and its transitions so far.
+    """
+
+    def __init__(self, run: ModalRun, before: Trajectory) -> None:
+        self.run, self.trajectory = run, before
+        earlier = before.switches
+        if earlier is None:
+            earlier = Switches.none(run.modes.names, before.g_vector.shape[1], run.system.group.dim)
+        self._earlier = earlier.before(int(run.state.k))
+
+    @property
+    def state(self) -> State:
+        """Last node at a whole number of steps."""
+        return self.run.state
+
+    @property
+    def status(self) -> Result:
+        """How the run stands."""
+        return self.run.status
+
+    @status.setter
+    def status(self, status: Result) -> None:
+        self.run.status = status
+
+    def expected(self, begun: int, n_steps: int) -> int:
+        """Number of steps of the run."""
+        return n_steps
+
+    def steps(self, end: int) -> Iterator[None]:
+        """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
+        batch = max(BATCH // self.run.save_every, 1) * self.run.save_every
+        while int(self.state.k) < end and self.status is Result.SUCCESS:
+            self.run.advance(min(end, (int(self.state.k) // batch + 1) * batch))
+            yield
+
+    def trajectory_so_far(self) -> Trajectory:
+        """Trajectory up to the last good node."""
+        run, before = self.run, self.trajectory
+        nodes, size = run.nodes(), before.g_vector.shape[1]
+        more: dict[str, Any] = {
+            "method": run.method,
+            "clock": run.clock,
+            "watched": run.events,
+            "crossings": run.all_crossings(size) if run.events else None,
+            "modes": run.modes,
+            "switches": run.all_switches(self._earlier),
+        }
+        kept = replace(
+            before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more
+        )
+        about = {"system": run.modes.name, "modes": list(run.modes.names), "parameters": parameters_of(run.modes)}
+        attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
+        return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
 
 
 def resume_modes(
-    trajectory: Trajectory, modes: Any, method: Integrator | None, n_steps: int, controls: Any, events: Any
+    trajectory: Trajectory,
+    modes: Any,
+    method: Integrator | None,
+    n_steps: int,
+    controls: Any,
+    events: Any,
+    progress: Progress,
+    checkpoint: str | os.PathLike | None,
 ) -> Trajectory:
     """Go on with a run with modes from its last node at a whole number of steps, as ``resume`` documents it."""
     modes, a = trajectory.modes if modes is None else modes, trajectory.attributes
@@ -111,4 +165,4 @@ def resume_modes(
         run.since = float(before[-1])
     if trajectory.crossings is not None:
         run.crossings.append(trajectory.crossings.to_keep(k, [event.name for event in watched]))
-    return advanced(run, trajectory, k + n_steps)
+    return _advanced(run, trajectory, n_steps, progress, checkpoint)

@@ -242,7 +242,7 @@ def test_files_that_may_not_grow(whole, tmp_path):
 def test_a_full_file_system(tmp_path):
     place = tmp_path / "small"
     place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", place], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", place], capture_output=True).returncode:
         pytest.skip("no right to mount a small file system")
     try:
         with pytest.raises(StoreError, match="make room and run again"):

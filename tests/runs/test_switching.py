@@ -11,6 +11,7 @@ import geonh as gn
 from geonh.groups import SE2, Translations
 from geonh.integrators import Result
 from geonh.mechanics import Friction, accelerations
+from geonh.runs import switching
 
 G = 9.81
 FLOOR = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
@@ -285,6 +286,41 @@ def test_save_load_and_resume_to_the_same_bits(tmp_path):
         gn.resume(path, 3, system=block(0.3), method="gauss4")
     with pytest.raises(ValueError, match="system=Modes"):
         gn.resume(path, 3)
+
+
+def test_progress_checkpoints_and_times_of_runs_with_modes(tmp_path, monkeypatch):
+    monkeypatch.setattr(switching, "BATCH", 60)
+    given = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.01, "save_every": 7}
+    whole, reports = gn.solve(bouncing(0.8), "gauss4", **given, n_steps=240), []
+
+    def stop(done, total):
+        reports.append((done, total))
+        if done >= 112:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough") as raised:
+        gn.solve(bouncing(0.8), "gauss4", **given, n_steps=240, progress=stop, checkpoint=tmp_path / "run.nc")
+    assert reports == [(56, 240), (112, 240)]
+    for part in (raised.value.trajectory, gn.Trajectory.load(tmp_path / "run.nc")):
+        assert part.status is Result.INTERRUPTED
+        again = {"system": bouncing(0.8), "method": gn.Gauss(2), "checkpoint": tmp_path / "more.nc"}
+        resumed = gn.resume(part, 240 - 112, **again, progress=lambda *_: None)
+        for run in (resumed, gn.Trajectory.load(tmp_path / "more.nc")):
+            np.testing.assert_array_equal(run.nodes.rows, whole.nodes.rows)
+            np.testing.assert_array_equal(run.switches.t, whole.switches.t)
+    times = np.linspace(0.1, 2.4, 9)
+    every = given | {"save_every": 1}
+    at = gn.solve(bouncing(0.8), "gauss4", **every, t_eval=times)
+    np.testing.assert_array_equal(at.t, times)
+    np.testing.assert_array_equal(
+        at.nodes.rows, gn.solve(bouncing(0.8), "gauss4", **every, n_steps=240)(times).nodes.rows
+    )
+    with pytest.raises(ValueError, match="of a run with modes needs save_every=1"):
+        whole(times)
+    with pytest.raises(ValueError, match="t_eval of a run with modes needs save_every=1"):
+        gn.solve(bouncing(0.8), "gauss4", **given, t_eval=times)
+    with pytest.raises(FileNotFoundError):
+        gn.solve(bouncing(0.8), "gauss4", **given, n_steps=240, checkpoint=tmp_path / "none" / "run.nc")
 
 
 def test_solution_between_nodes_and_tables():
