@@ -1,6 +1,6 @@
 r"""Chaplygin systems: the gyroscopic tensor, and Hamiltonisation by a multiplier (Chaplygin's reducing multiplier).
 
-A group of left symmetries, of generators X(g) in the frame of the body, is transverse to D: g = D ⊕ span X. On the
+A group of symmetries, of generators X(g) in the frame of the body, is transverse to D: g = D ⊕ span X. On the
 shape space S = Q/G, of dimension r, the motion is a geodesic motion with potential and a gyroscopic force, of the
 tensor (P onto D along D^⊥, h onto D along span X; [·, ·] the bracket of fields in D, tensorial in both, as P − h
 vanishes on D)
@@ -36,10 +36,11 @@ from geonh.mechanics.system import System
 
 
 class Chaplygin(eqx.Module):
-    """System with the elements of its symmetry algebra that are transverse to D, shape=[m, n]."""
+    """System with the elements of its symmetry algebra that are transverse to D, shape=[m, k], and its generators."""
 
     system: System
     symmetry: Any
+    generators: Any = None
 
     def horizontal(self, g: Point) -> Array:
         """Projector h onto D along the symmetries, shape=[n, n]."""
@@ -81,7 +82,7 @@ class Chaplygin(eqx.Module):
         return self.system.holding(x).annihilator(x)
 
     def _generators(self, g: Point) -> Array:
-        return self.symmetry @ generators_or_default(self.system, None)(g)
+        return self.symmetry @ generators_or_default(self.system, self.generators)(g)
 
 
 class Tensor(NamedTuple):
