@@ -31,9 +31,10 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.runge_kutta import RKMK
 from geonh.integrators.validity import Result
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.soundness import sound_at
 from geonh.mechanics.system import System
-from geonh.runs.controls import drive_of
+from geonh.runs.controls import drive_of, refuse_off_grid
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def lyapunov_exponents(
     method : Integrator or str, optional
         A method whose node is a velocity; ``RKMK(4)`` when left out.
     controls : callable, optional
-        u(t).
+        u(t), or noise, ``Wiener``: the exponents along its path.
 
     Returns
     -------
@@ -143,10 +144,12 @@ def lyapunov_exponents(
     every, n_saved = min(as_count(every, "every"), n_steps), as_count(n_saved, "n_saved")
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
-    controls = drive_of(system, controls, point, xi)
+    controls = drive_of(system, controls, point, xi, method)
     dt = float(as_constant(dt, "dt"))
     if not dt:
         raise ValueError("dt must not be zero")
+    if isinstance(controls, Wiener):
+        refuse_off_grid(controls, 0.0, dt)
     system = sound_at(system, 0.0, point, "at g")
     residual, rows = computed(_constraint_slope, system, (point, xi))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):

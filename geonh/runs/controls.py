@@ -91,12 +91,16 @@ def _refuse_law(controls: Any) -> None:
         )
 
 
-def drive_of(system: Any, controls: Any, g: Point, xi: Any) -> Any:
-    """Return controls as a function of the time, used by the forces of the system; or None."""
+def drive_of(system: Any, controls: Any, g: Point, xi: Any, method: Integrator | None = None) -> Any:
+    """Return controls as a function of the time, used by the forces of the system; or None. With a method they may be
+    noise, which it takes.
+    """
     if controls is not None and not callable(controls):
         raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
     if isinstance(controls, Wiener):
-        raise TypeError("controls must be a function of t here; noise is for runs, by solve, ensembles and integrate")
+        if method is None:
+            raise TypeError("controls must be a function of t here; noise is for runs, by solve, ensembles, integrate")
+        refuse_noise(system, method)
     inspect_forces(system, Clock(0.0, 1.0, as_controls(system, controls, 1)), g, xi)
     return controls
 

@@ -56,3 +56,14 @@ def test_bad_input_is_named():
         lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.1, n_steps=10, count=6)
     with pytest.raises(ValueError, match="node is a velocity"):
         lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.1, n_steps=10, method=gn.GNI())
+
+
+def test_exponents_along_a_path_of_noise():
+    """ξ' = aξ + cξ∘dW: (aT + cW(T))/T, and zero for the place."""
+    system = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: -0.3 * xi + 0.5 * xi * u)
+    noise = gn.Wiener(1, 0.01, seed=2)
+    found = lyapunov_exponents(system, [0.0], [1.0], dt=0.01, n_steps=500, controls=noise, method="rkmk8")
+    expected = -0.3 + 0.5 * noise.increments(500).sum() / 5.0
+    np.testing.assert_allclose(np.sort(found.exponents), np.sort([0.0, expected]), atol=1e-9)
+    with pytest.raises(ValueError, match="no multiple of the spacing"):
+        lyapunov_exponents(system, [0.0], [1.0], dt=0.015, n_steps=10, controls=noise)

@@ -186,6 +186,31 @@ def test_the_contact_may_be_as_stiff_as_one_likes(contact):
     assert within_three(found.squares, KT * np.diag(np.linalg.inv(METRIC)))
 
 
+@pytest.mark.slow
+def test_the_mean_force_is_the_limit_of_stiff_contacts_on_the_way_to_equilibrium():
+    """Of the mean velocity after 1 s, with forms that turn with the place: the rest is of the order of 1/Γ."""
+    rng, stiff, members = np.random.default_rng(3), 300.0, 20_000
+    root = rng.normal(size=(3, 3))
+    metric = root @ root.T / 2 + np.eye(3)
+    form = lambda x: jnp.stack([0.5 * jnp.sin(x[1]), 1.0 + 0.3 * jnp.cos(x[0]), jnp.cos(x[0])])  # noqa: E731
+    around = lambda t, x, xi, u: -0.4 * xi + np.sqrt(0.8 * KT) * u[:3]  # noqa: E731
+
+    def held(t, x, xi, u):
+        return around(t, x, xi, u) + (np.sqrt(2 * stiff * KT) * u[3] - stiff * form(x) @ xi) * form(x)
+
+    blade = gn.System(SE2(), metric=metric, distribution=gn.Distribution(lambda x: form(x)[None]), forces=around)
+    xi0 = blade.project([0.0, 0.0, 0.0], [1.0, 0.5, 0.2])
+
+    def mean(system, size, dt):
+        noise = gn.Wiener(size, dt, seed=range(members))
+        many = gn.solve_ensemble(system, "rkmk4", xi0=xi0, dt=dt, n_steps=round(1 / dt), controls=noise)
+        return many.xi[:, -1].mean(axis=0)[[0, 2]]  # the other component fluctuates across D
+
+    naive, hot = mean(blade, 3, 0.01), mean(thermal_contacts(blade, KT), 3, 0.01)
+    contact = mean(gn.System(SE2(), metric=metric, forces=held), 4, 0.0005)
+    assert (np.abs(contact - hot) < 0.1 * np.abs(naive - hot)).all()
+
+
 def test_fluctuation_and_dissipation_without_constraints_and_with_a_preserved_volume():
     body = in_bath(SO3(), [0.4, 0.5, 0.6], metric=np.diag([1.0, 1.5, 2.0]))
     assert within_three(thermal(body, seed=1).squares, KT / np.array([1.0, 1.5, 2.0]))
