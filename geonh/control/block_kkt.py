@@ -41,7 +41,7 @@ class Factors:
         self._n_end, self._free_span = len(R), not given[-1]
         self.n_negative, self.is_singular, self.shift = 0, False, shift
         self._coupling = np.concatenate([H[:, m:-1, :m], E[:, :, :m]], axis=1)
-        blocks = self._blocks_to_eliminate(hessian, equations, given, corner)
+        blocks = self._diagonal(hessian, equations, given, corner)
         padded = np.zeros((self._K, m + self._rows, m + self._rows))
         padded[:, :, :m] = self._coupling
         self._factors: list[tuple[np.ndarray, np.ndarray]] = []
@@ -74,7 +74,7 @@ class Factors:
             self.n_negative += self._pivot < 0
             self.is_singular = self.is_singular or not np.isfinite(self._pivot) or self._pivot == 0
 
-    def _blocks_to_eliminate(self, hessian: Parts, equations: Parts, given: np.ndarray, corner: Any) -> list[np.ndarray]:
+    def _diagonal(self, hessian: Parts, equations: Parts, given: np.ndarray, corner: Any) -> list[np.ndarray]:
         """Diagonal blocks of (w_0), (w_1, λ_0), …, (w_K, λ_{K−1}, ν), symmetric."""
         (H, (H_end,)), (E, (R,)) = hessian, equations
         K, rows, m, size = self._K, self._rows, self._width, self._width + self._rows
