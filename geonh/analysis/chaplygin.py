@@ -64,6 +64,11 @@ class Chaplygin(eqx.Module):
         n, m = self.system.group.dim, len(self.symmetry)
         return jnp.einsum("jij->i", self.gyroscopic(g).T) / (1 - n + m) if n - m > 1 else jnp.zeros(n)
 
+    def crossing(self, g: Point) -> Array:
+        """μXᵀ of rows of length 1, shape=[m, m]."""
+        mu, X = (rows / jnp.linalg.norm(rows, axis=1, keepdims=True) for rows in (self._rows(g), self._generators(g)))
+        return mu @ X.T
+
     def metric(self, g: Point, factor: Array) -> Array:
         """Metric with the given factor on D, and D and the symmetries orthogonal, shape=[n, n]."""
         x, h = self.system.at(g), self.horizontal(g)
@@ -88,7 +93,7 @@ class Tensor(NamedTuple):
 
 class Conditions(NamedTuple):
     """At a point: α; the sizes of T − α(Z)Y + α(Y)Z and of dα, and of what they are differences of; and the size of
-    right-hand sides and of terms of ℓ linear in ξ.
+    right-hand sides and of terms of ℓ linear in ξ; and μXᵀ of normalised rows, singular where they are not transverse.
     """
 
     form: Array
@@ -97,6 +102,7 @@ class Conditions(NamedTuple):
     turning: Array
     slope: Array
     affine: Array
+    crossing: Array
 
 
 def conditions(system: Chaplygin, g: Point) -> Conditions:
@@ -114,4 +120,5 @@ def conditions(system: Chaplygin, g: Point) -> Conditions:
         turning=jnp.max(jnp.abs(slope - slope.T - turned)),
         slope=jnp.max(jnp.abs(slope)) + jnp.max(jnp.abs(turned)),
         affine=jnp.max(jnp.abs(own.right_hand_side(x))) + jnp.max(jnp.abs(own.momentum_at_rest(x))),
+        crossing=system.crossing(g),
     )

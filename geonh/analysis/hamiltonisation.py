@@ -79,7 +79,8 @@ def hamiltonise(
         system, point, as_count(n_states, "n_states"), np.random.default_rng(as_count(seed, "seed", 0))
     ).g
     found = mapped(conditions, chaplygin, points)
-    if not all(np.all(np.isfinite(part)) for part in found):
+    least = np.linalg.svd(np.nan_to_num(found.crossing), compute_uv=False)[:, -1]
+    if not all(np.all(np.isfinite(part)) for part in found) or least.max() < IDENTITY:
         raise ValueError(f"the symmetries of {system.name} are not transverse to its constraints near g, or not finite")
     if np.any(found.affine):
         raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.analysis import hamiltonise, invariant_measure
+from geonh.analysis import hamiltonise, invariant_measure, lyapunov_exponents
 from geonh.analysis.chaplygin import Chaplygin
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3, MatrixGroup, Translations
@@ -103,6 +103,19 @@ def test_its_motion_is_that_of_the_hamiltonian_system():
     np.testing.assert_allclose(slopes, 2.0, atol=0.1)
 
 
+@pytest.mark.slow
+def test_a_symplectic_method_keeps_the_measure():
+    # det DΦ over 1e5 steps, in (η, ξ) with the volume det M̃: the sum of all Lyapunov exponents, times the duration.
+    system, found = heavy_veselova()
+    hamiltonian, xi = found.system(), found.scaled_velocity(None, system.project(None, [1.0, -0.6, 0.0]))
+    options = {"dt": 0.05, "n_steps": 100_000, "method": "variational"}
+    growth = lyapunov_exponents(hamiltonian, None, xi, **options).exponents.sum() * 0.05 * 100_000
+    ends = gn.solve(hamiltonian, xi0=xi, **options, save_every=100_000).g
+    volumes = [np.linalg.slogdet(np.asarray(hamiltonian.mass_matrix(hamiltonian.at(g))))[1] for g in ends]
+    assert abs(volumes[1] - volumes[0]) > 1e-3
+    assert abs(growth + volumes[1] - volumes[0]) < 1e-9
+
+
 def test_suslov_has_no_multiplier_unless_the_axis_is_principal():
     rng = np.random.default_rng(1)
     root = rng.normal(size=(3, 3))
@@ -186,5 +199,7 @@ def test_bad_input_is_named():
     affine = gn.AffineDistribution(lambda x: [[-x[1], 0.0, 1.0]], rhs=[1.0])
     with pytest.raises(ValueError, match="unlike driven"):
         hamiltonise(gn.System(Translations(3), metric=[1.0] * 3, distribution=affine, name="driven"), VERTICAL)
+    with pytest.raises(ValueError, match="not transverse"):
+        hamiltonise(gn.systems.snakeboard(), np.eye(5)[[1, 3]])  # the rotor's turn is in D
     with pytest.raises(ValueError, match="not in the span"):
         hamiltonise(veselova, VERTICAL, {"γ₁": lambda x: x[0]}).system()
