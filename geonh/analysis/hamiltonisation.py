@@ -67,8 +67,8 @@ def hamiltonise(
 
     Notes
     -----
-    A negative answer is about Chaplygin's multiplier on these shapes. Other Hamiltonian structures may exist, or one after
-    a further reduction, as for the Chaplygin sphere. What holds at the random points holds near them.
+    A negative answer is about Chaplygin's multiplier on these shapes. Other Hamiltonian structures may exist, or one
+    after a further reduction, as for the Chaplygin sphere.
 
     References
     ----------
