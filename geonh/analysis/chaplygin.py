@@ -1,6 +1,6 @@
 r"""Chaplygin systems: the gyroscopic tensor, and Hamiltonisation by a multiplier (Chaplygin's reducing multiplier).
 
-A group of left symmetries, of generators X(g) in the frame of the body, is transverse to D: g = D ⊕ span X. On the
+A group of symmetries, of generators X(g) in the frame of the body, is transverse to D: g = D ⊕ span X. On the
 shape space S = Q/G, of dimension r, the motion is a geodesic motion with potential and a gyroscopic force, of the
 tensor (P onto D along D^⊥, h onto D along span X; [·, ·] the bracket of fields in D, tensorial in both, as P − h
 vanishes on D)
@@ -36,10 +36,11 @@ from geonh.mechanics.system import System
 
 
 class Chaplygin(eqx.Module):
-    """System with the elements of its symmetry algebra that are transverse to D, shape=[m, n]."""
+    """System with the elements of its symmetry algebra that are transverse to D, shape=[m, k], and its generators."""
 
     system: System
     symmetry: Any
+    generators: Any = None
 
     def horizontal(self, g: Point) -> Array:
         """Projector h onto D along the symmetries, shape=[n, n]."""
@@ -64,6 +65,11 @@ class Chaplygin(eqx.Module):
         n, m = self.system.group.dim, len(self.symmetry)
         return jnp.einsum("jij->i", self.gyroscopic(g).T) / (1 - n + m) if n - m > 1 else jnp.zeros(n)
 
+    def crossing(self, g: Point) -> Array:
+        """μXᵀ of rows of length 1, shape=[m, m]."""
+        mu, X = (rows / jnp.linalg.norm(rows, axis=1, keepdims=True) for rows in (self._rows(g), self._generators(g)))
+        return mu @ X.T
+
     def metric(self, g: Point, factor: Array) -> Array:
         """Metric with the given factor on D, and D and the symmetries orthogonal, shape=[n, n]."""
         x, h = self.system.at(g), self.horizontal(g)
@@ -76,7 +82,7 @@ class Chaplygin(eqx.Module):
         return self.system.holding(x).annihilator(x)
 
     def _generators(self, g: Point) -> Array:
-        return self.symmetry @ generators_or_default(self.system, None)(g)
+        return self.symmetry @ generators_or_default(self.system, self.generators)(g)
 
 
 class Tensor(NamedTuple):
@@ -88,7 +94,7 @@ class Tensor(NamedTuple):
 
 class Conditions(NamedTuple):
     """At a point: α; the sizes of T − α(Z)Y + α(Y)Z and of dα, and of what they are differences of; and the size of
-    right-hand sides and of terms of ℓ linear in ξ.
+    right-hand sides and of terms of ℓ linear in ξ; and μXᵀ of normalised rows, singular where they are not transverse.
     """
 
     form: Array
@@ -97,6 +103,7 @@ class Conditions(NamedTuple):
     turning: Array
     slope: Array
     affine: Array
+    crossing: Array
 
 
 def conditions(system: Chaplygin, g: Point) -> Conditions:
@@ -114,4 +121,5 @@ def conditions(system: Chaplygin, g: Point) -> Conditions:
         turning=jnp.max(jnp.abs(slope - slope.T - turned)),
         slope=jnp.max(jnp.abs(slope)) + jnp.max(jnp.abs(turned)),
         affine=jnp.max(jnp.abs(own.right_hand_side(x))) + jnp.max(jnp.abs(own.momentum_at_rest(x))),
+        crossing=system.crossing(g),
     )

@@ -11,16 +11,15 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin, conditions
-from geonh.analysis.motions import rows_of_algebra
 from geonh.analysis.multiplier import TINY, Hamiltonisation, Multiplier
 from geonh.analysis.states import IDENTITY, random_states, require_scalars
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count
+from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.holonomic import refuse_holonomic
-from geonh.mechanics.momentum import generators_or_default
+from geonh.mechanics.momentum import Generators, generators_or_default
 from geonh.mechanics.symmetry import derivative_along, symmetries
 from geonh.mechanics.system import System
 
@@ -31,6 +30,7 @@ def hamiltonise(
     symmetry: Any = None,
     candidates: Mapping[str, Callable] | None = None,
     *,
+    generators: Generators | None = None,
     g: Any = None,
     n_states: int = 20,
     seed: int = 0,
@@ -41,11 +41,13 @@ def hamiltonise(
     ----------
     system : System
         Linear constraints, kinetic and potential energy, no forces.
-    symmetry : array_like, shape=[m, n], optional
-        Elements of the algebra whose left translations leave the system invariant, transverse to the m independent
-        constraints; all of ``symmetries`` when left out.
+    symmetry : array_like, shape=[m, k], optional
+        Elements of an algebra that leave the system invariant, transverse to the m independent constraints; all of
+        ``mechanics.symmetries`` when left out.
     candidates : mapping of str to callable, optional
         φⱼ(x) or φⱼ(x, parameters) → scalar, of the base point, in ``jax.numpy``: φ is fitted as Σ cⱼφⱼ.
+    generators : callable, optional
+        g ↦ X(g), shape=[k, n], of the action of this algebra; left translations when left out.
     g : point of the group, or None for the identity
         Centre of the random points, where the symmetries are transverse.
     n_states : int
@@ -63,6 +65,11 @@ def hamiltonise(
         If an argument is of another type; for systems of another kind, elements that are not symmetries or as many as
         the constraints, or functions that are not finite.
 
+    Notes
+    -----
+    A negative answer is about Chaplygin's multiplier on these shapes. Other Hamiltonian structures may exist, or one
+    after a further reduction, as for the Chaplygin sphere.
+
     References
     ----------
     .. [GarciaNaranjo2020] L. C. García-Naranjo, J. C. Marrero, "The geometry of nonholonomic Chaplygin systems
@@ -74,12 +81,13 @@ def hamiltonise(
     _refuse(system)
     fields = tuple(Field(function, f"candidate {name!r}") for name, function in dict(candidates or {}).items())
     require_scalars(fields, system.at(point), system.parameters)
-    chaplygin = Chaplygin(system, _transverse(system, symmetry, point))
+    chaplygin = Chaplygin(system, _transverse(system, symmetry, generators, point), generators)
     points = random_states(
         system, point, as_count(n_states, "n_states"), np.random.default_rng(as_count(seed, "seed", 0))
     ).g
     found = mapped(conditions, chaplygin, points)
-    if not all(np.all(np.isfinite(part)) for part in found):
+    least = np.linalg.svd(np.nan_to_num(found.crossing), compute_uv=False)[:, -1]
+    if not all(np.all(np.isfinite(part)) for part in found) or least.max() < IDENTITY:
         raise ValueError(f"the symmetries of {system.name} are not transverse to its constraints near g, or not finite")
     if np.any(found.affine):
         raise ValueError(
@@ -113,23 +121,26 @@ def _refuse(system: System) -> None:
         raise ValueError(f"Hamiltonisation is for systems without forces besides a potential; {system.name} has some")
 
 
-def _transverse(system: System, symmetry: Any, point: Point) -> Any:
-    """Symmetries, as many as there are constraints, shape=[m, n]; ValueError if they are none."""
+def _transverse(system: System, symmetry: Any, generators: Generators | None, point: Point) -> Any:
+    """Symmetries, as many as there are constraints, shape=[m, k]; ValueError if they are none."""
     x = system.at(point)
     m = len(system.holding(x).annihilator(x))
     if symmetry is None:
-        rows: Any = np.asarray(symmetries(system))
+        rows: Any = np.asarray(symmetries(system, generators=generators))
         if len(rows) != m:
             raise ValueError(
-                f"{system.name} has {len(rows)} left symmetries and {m} constraints: give symmetry=, {m} elements of "
-                "the algebra whose translations are symmetries"
+                f"{system.name} has {len(rows)} symmetries of this kind and {m} constraints: give symmetry=, "
+                f"{m} elements of the algebra that are symmetries"
             )
         return rows
-    rows = rows_of_algebra(system, symmetry, "symmetry")
-    if len(rows) != m:
-        raise ValueError(f"symmetry must have {m} rows, one for each independent constraint, got {len(rows)}")
-    left = generators_or_default(system, None)
-    if len(symmetries(system, generators=lambda g: rows @ left(g))) != m:
+    X = generators_or_default(system, generators)
+    k = len(X(point))
+    rows = np.atleast_2d(as_float64(symmetry, "symmetry"))
+    if rows.shape != (m, k):
+        raise ValueError(
+            f"symmetry must have shape [{m}, {k}], a row for each constraint, got {list(np.shape(symmetry))}"
+        )
+    if len(symmetries(system, generators=lambda g: rows @ X(g))) != m:
         raise ValueError(
             f"symmetry has elements that are not symmetries of {system.name}; mechanics.symmetries finds them"
         )

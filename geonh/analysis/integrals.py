@@ -47,6 +47,8 @@ from geonh.mechanics.system import System
 
 GAP = 1e3
 """Least ratio of the smallest rate that is not zero to those that are."""
+MOST = 1500
+"""Largest number of candidates."""
 DEGREES = ("position", "linear", "quadratic")
 """Names of integrals by their degree in the velocity."""
 
@@ -174,6 +176,11 @@ def first_integrals(
 
     names = Names(("", *(basis or {})), ("", *variables(system)))
     terms = candidates(samples(SPARE + len(names.basis) + len(names.variables)), degree)
+    if len(terms) > MOST:
+        raise ValueError(
+            f"{len(terms)} candidates for {system.name}, of {len(fields) + 1} functions times momenta and velocities, "
+            f"are more than {MOST}: give degree=1, or a smaller basis"
+        )
     search = Search(samples(SPARE + len(terms)), terms)
     for order in range(degree + 1):
         search.extend(order)

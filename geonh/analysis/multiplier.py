@@ -45,7 +45,7 @@ class HamiltonianMetric(eqx.Module):
     def __call__(self, g: Point, parameters: Any) -> Array:
         system = with_parameters(self.chaplygin.system, parameters)
         factor = jnp.exp(2 * self.multiplier(system.at(g), parameters))
-        return Chaplygin(system, self.chaplygin.symmetry).metric(g, factor)
+        return eqx.tree_at(lambda c: c.system, self.chaplygin, system).metric(g, factor)
 
 
 class Potential(eqx.Module):

@@ -40,41 +40,29 @@ class Factors:
         self._width = m = H_end.shape[0] - 1
         self._n_end, self._free_span = len(R), not given[-1]
         self.n_negative, self.is_singular, self.shift = 0, False, shift
-        corners = np.broadcast_to(np.asarray(corner, float), (self._K * self._rows + len(R),))
-        D = np.zeros((self._K + 1, m, m))
-        D[:-1] += H[:, :m, :m]
-        D[1:] += H[:, m:-1, m:-1]
-        D[-1] += H_end[:m, :m]
-        D[:, range(m), range(m)] += shift
-        fixed = np.flatnonzero(given[:-1])
-        D[0, fixed, fixed] = 1.0
         self._coupling = np.concatenate([H[:, m:-1, :m], E[:, :, :m]], axis=1)
-        self._blocks: list = []
-        size, border = m + self._rows, self._rows + m
-        for k in range(self._K + 1):
-            last = k == self._K
-            S = np.zeros((border if k else m,) * 2) if not last else np.zeros((border + self._n_end,) * 2)
-            S[:m, :m] = D[k]
+        blocks = self._diagonal(hessian, equations, given, corner)
+        padded = np.zeros((self._K, m + self._rows, m + self._rows))
+        padded[:, :, :m] = self._coupling
+        self._factors: list[tuple[np.ndarray, np.ndarray]] = []
+        self._solved: list[np.ndarray] = []
+        size, work = m + self._rows, 64 * len(blocks[-1])
+        for k, S in enumerate(blocks):
             if k:
-                S[m:size, :m], S[:m, m:size] = E[k - 1][:, m:-1], E[k - 1][:, m:-1].T
-                S[range(m, size), range(m, size)] = -corners[(k - 1) * self._rows : k * self._rows]
-                B = self._coupling[k - 1]
-                X = self._solve(k - 1, B.T)
-                self._blocks[k - 1].append(X)
-                S[:size, :size] -= B @ X[:m]
-            if last:
-                S[size:, :m], S[:m, size:] = R[:, :m], R[:, :m].T
-                S[range(size, len(S)), range(size, len(S))] = -corners[self._K * self._rows :]
-            if not np.isfinite(S).all():
-                self.is_singular = True
-                return
-            factors, pivots, info = dsytrf(S, lower=1, lwork=64 * len(S))
+                X = dsytrs(*self._factors[-1], padded[k - 1, :, : len(blocks[k - 1])].T, lower=1)[0]
+                self._solved.append(X)
+                S[:size, :size] -= self._coupling[k - 1] @ X[:m]
+            factors, pivots, info = dsytrf(S.T, lower=1, lwork=work, overwrite_a=1)
             if info:
                 self.is_singular = True
                 return
-            self._blocks.append([factors, pivots])
-            diagonal = factors.diagonal()[pivots > 0]
-            self.n_negative += int((diagonal < 0).sum()) + int((pivots < 0).sum()) // 2
+            self._factors.append((factors, pivots))
+        diagonal = np.concatenate([factors.diagonal() for factors, _ in self._factors])
+        if not np.isfinite(diagonal).all():
+            self.is_singular = True
+            return
+        pivots = np.concatenate([pivots for _, pivots in self._factors])
+        self.n_negative = int((diagonal[pivots > 0] < 0).sum()) + int((pivots < 0).sum()) // 2
         if self._free_span:
             of_nodes = np.zeros((self._K + 1, m))
             of_nodes[:-1] += H[:, :m, -1]
@@ -86,11 +74,29 @@ class Factors:
             self.n_negative += self._pivot < 0
             self.is_singular = self.is_singular or not np.isfinite(self._pivot) or self._pivot == 0
 
-    def _solve(self, k: int, right: np.ndarray) -> np.ndarray:
-        factors, pivots = self._blocks[k][:2]
-        if len(right) < len(factors):
-            right = np.concatenate([right, np.zeros((len(factors) - len(right), *right.shape[1:]))])
-        return dsytrs(factors, pivots, right, lower=1)[0]
+    def _diagonal(self, hessian: Parts, equations: Parts, given: np.ndarray, corner: Any) -> list[np.ndarray]:
+        """Diagonal blocks of (w_0), (w_1, λ_0), …, (w_K, λ_{K−1}, ν), symmetric."""
+        (H, (H_end,)), (E, (R,)) = hessian, equations
+        K, rows, m, size = self._K, self._rows, self._width, self._width + self._rows
+        corners = np.broadcast_to(np.asarray(corner, float), (K * rows + len(R),))
+        first, inner, last = np.zeros((m, m)), np.zeros((K - 1, size, size)), np.zeros((size + len(R),) * 2)
+        first += H[0, :m, :m]
+        inner[:, :m, :m] = H[:-1, m:-1, m:-1] + H[1:, :m, :m]
+        last[:m, :m] = H[-1, m:-1, m:-1] + H_end[:m, :m]
+        fixed = np.flatnonzero(given[:-1])
+        for S in (first, inner, last):
+            S[..., range(m), range(m)] += self.shift
+        first[fixed, fixed] = 1.0
+        to_end = E[:, :, m:-1]
+        for S, rows_of, corner_of in (
+            (inner, to_end[:-1], corners[: (K - 1) * rows].reshape(K - 1, rows)),
+            (last, to_end[-1], corners[(K - 1) * rows : K * rows]),
+        ):
+            S[..., m:size, :m], S[..., :m, m:size] = rows_of, np.swapaxes(rows_of, -1, -2)
+            S[..., range(m, size), range(m, size)] = -corner_of
+        last[size:, :m], last[:m, size:] = R[:, :m], R[:, :m].T
+        last[range(size, len(last)), range(size, len(last))] = -corners[K * rows :]
+        return [first, *inner, last]
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Solution for a right side, (unknowns, multipliers)."""
@@ -108,11 +114,12 @@ class Factors:
         size, n_w = m + rows, (K + 1) * m
         nodes = right[:n_w].reshape(K + 1, m)
         inner, end = right[n_w + 1 : n_w + 1 + K * rows].reshape(K, rows), right[n_w + 1 + K * rows :]
-        done = [self._solve(0, nodes[0])]
+        rights = np.concatenate([nodes[1:], inner], axis=1)
+        done = [dsytrs(*self._factors[0], nodes[0], lower=1)[0]]
         for k in range(1, K + 1):
-            r = np.concatenate([nodes[k], inner[k - 1]]) - self._coupling[k - 1] @ done[-1][:m]
-            done.append(self._solve(k, r if k < K else np.concatenate([r, end])))
+            r = rights[k - 1] - self._coupling[k - 1] @ done[-1][:m]
+            done.append(dsytrs(*self._factors[k], r if k < K else np.concatenate([r, end]), lower=1)[0])
         for k in range(K - 1, -1, -1):
-            done[k] = done[k] - self._blocks[k][2] @ done[k + 1][:size]
+            done[k] -= self._solved[k] @ done[k + 1][:size]
         found = [x[:m] for x in done] + [np.zeros(1)] + [x[m:size] for x in done[1:]] + [done[K][size:]]
         return np.concatenate(found)

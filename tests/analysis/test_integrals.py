@@ -10,7 +10,7 @@ import geonh as gn
 from geonh import rolling
 from geonh.analysis import first_integrals
 from geonh.diagnostics import invariants
-from geonh.groups import Translations
+from geonh.groups import SE3, Translations
 
 VERTICAL = {"γ1": lambda g: g[2, 0], "γ2": lambda g: g[2, 1], "γ3": lambda g: g[2, 2]}
 
@@ -112,6 +112,7 @@ def assert_the_same(system, g0, one, other, degree):
     np.testing.assert_allclose(ours / ours[0], theirs / theirs[0], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_jellett_on_rouths_sphere():
     sphere, start = routh()
     found = first_integrals(sphere, VERTICAL, degree=1, g=start.g0)
@@ -128,6 +129,28 @@ def test_rouths_integral():
     declared = next(f for name, f in sphere.first_integrals.items() if "outh" in name)
     (own,) = [f for f in found.values() if f.note.startswith("p_omega3² ")]
     assert_the_same(sphere, start.g0, own, declared, 2)
+
+
+@pytest.mark.slow
+def test_the_gauge_momentum_of_the_snakeboard():
+    # Balseiro, Sansonetto (2021): on the constraints it is √K θ̇/sin φ, K = (J + 2J₁) sin²φ + mr² cos²φ.
+    board = gn.systems.snakeboard(m=1.3, J=1.1, J0=0.4, J1=0.2, r=0.6)
+
+    def over_root(function):
+        def value(g, p):
+            phi = g[1][1]
+            K = (p["J"] + 2 * p["J1"]) * jnp.sin(phi) ** 2 + p["m"] * p["r"] ** 2 * jnp.cos(phi) ** 2
+            return function(phi) / jnp.sqrt(K)
+
+        return value
+
+    found = first_integrals(board, {"s": over_root(jnp.sin), "c": over_root(jnp.cos)}, degree=1)
+    assert dict(zip(formulas(found), found.kinds.values(), strict=True)) == {
+        "s p_omega - 0.6 c p_vx": "gauge momentum",
+        "p_psi_dot": "symmetry",
+        "p_phi_dot": "symmetry",
+    }
+    assert_certified(found)
 
 
 @pytest.mark.slow
@@ -205,6 +228,12 @@ def test_bad_input_is_named():
         first_integrals(sleigh, {"log": lambda g: jnp.log(0.0 * g[0])})
     with pytest.raises(TypeError, match="integrals must be a mapping"):
         sleigh.with_first_integrals([1])
+
+
+def test_too_many_candidates_are_refused():
+    basis = {f"sin {k}z": lambda g, k=k: jnp.sin(k * g[2, 3]) for k in range(1, 25)}
+    with pytest.raises(ValueError, match="more than 1500: give degree=1"):
+        first_integrals(gn.System(SE3(), metric=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], name="body"), basis)
 
 
 def test_almost_integrals_are_not_taken_for_integrals():

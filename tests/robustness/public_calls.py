@@ -313,6 +313,7 @@ CALLS = {
         "system": gn.systems.veselova(),
         "symmetry": [0.0, 0.0, 1.0],
         "candidates": None,
+        "generators": None,
         "g": None,
         "n_states": 4,
         "seed": 0,
