@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate, linear_solution
 from geonh.engine.internals import dce_jaxpr
 
 ABSENT, AFFINE, NONLINEAR = 0, 1, 2
@@ -65,6 +65,8 @@ def _output_degrees(cache: dict[tuple, list[int]], eqn: Any, inputs: list[int]) 
         return [ABSENT] * n
     if name in CALLS:
         return degrees(called_jaxpr(eqn.params), inputs, cache)
+    if name == "custom_linear_solve" and not any(inputs[: sum(eqn.params["const_lengths"])]):
+        return degrees(*linear_solution(eqn.params, inputs), cache)
     if name == "scan":
         return degrees_of_loop(eqn, inputs, cache)
     if name == "cond" and not inputs[0]:

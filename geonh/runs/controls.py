@@ -68,9 +68,10 @@ def refuse_off_grid(noise: Wiener, t0: Any, dt: Any) -> None:
     """Raise ValueError for times, numbers or arrays of them, whose steps are not whole intervals of the path."""
     if is_traced(noise, t0=t0, dt=dt):
         return
-    for name, value, least in (("dt", dt, 1), ("t0", t0, 0)):
+    for name, value, least, rounding in (("dt", dt, 1, 4 * np.finfo(float).eps), ("t0", t0, 0, SAME)):
         number = np.asarray(as_float64(value, name)) / np.min(noise.dt)
-        off = (np.abs(number - np.round(number)) > SAME) | (np.round(np.abs(number)) < least)
+        off = np.abs(number - np.round(number)) > rounding * np.maximum(np.abs(number), 1)
+        off |= np.round(np.abs(number)) < least
         if off.any():
             raise ValueError(
                 f"{name} = {np.ravel(value)[np.argmax(np.ravel(off))]:g} is no multiple of the spacing "
