@@ -63,7 +63,8 @@ class FoundIntegrals(Mapping):
         By names such as "linear 1"; the formula of each is its ``note``, in components p, π (spatial), ξ by the
         velocities' names.
     kinds : dict of str to str
-        Of the linear ones: "symmetry" (momentum of a horizontal symmetry) or "gauge momentum"; "" of others.
+        Of the linear ones: "symmetry" (momentum of a horizontal symmetry) or "gauge momentum"; "" of others, as with
+        gyroscopic terms or forces.
     residuals : dict of str to float
         Largest |dF/dt| at states not used in the search, 1/s, where F has mean square 1 there; accelerations much
         larger than most count as they.
@@ -74,6 +75,8 @@ class FoundIntegrals(Mapping):
         the rank decision; infinite if all combinations are first integrals.
     n_candidates : int
         Number of independent candidates.
+    keeps_energy : bool
+        True if the energy is a first integral; it is not listed.
     name : str
         Name of the system.
     """
@@ -84,6 +87,7 @@ class FoundIntegrals(Mapping):
     zero: float
     nonzero: float
     n_candidates: int
+    keeps_energy: bool
     name: str
 
     def __getitem__(self, name: str) -> FirstIntegral:
@@ -96,7 +100,8 @@ class FoundIntegrals(Mapping):
         return len(self.integrals)
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {len(self) or 'no'} first integral{'' if len(self) == 1 else 's'} besides the energy"]
+        energy = "besides the energy" if self.keeps_energy else "(the energy is none)"
+        lines = [f"{self.name}: {len(self) or 'no'} first integral{'' if len(self) == 1 else 's'} {energy}"]
         for name, integral in self.integrals.items():
             kind = f" ({self.kinds[name]})" if self.kinds[name] else ""
             lines.append(f"  {name}{kind}: {integral.note}; |dF/dt| < {self.residuals[name]:.2g} 1/s")
@@ -185,13 +190,13 @@ def first_integrals(
     for order in range(degree + 1):
         search.extend(order)
     states = random_states(system, point, SPARE, rng)
-    return _tested(system, fields, names, search, samples(SPARE), states._replace(xi=rng.normal(size=states.xi.shape)))
+    return _tested(system, fields, names, search, samples(SPARE), states, rng.normal(size=states.xi.shape))
 
 
 def _tested(
-    system: System, basis: tuple[Field, ...], names: Names, search: Search, fresh: Samples, apart: States
+    system: System, basis: tuple[Field, ...], names: Names, search: Search, fresh: Samples, on_D: States, xi: np.ndarray
 ) -> FoundIntegrals:
-    """Named integrals, tested at fresh samples; their kinds, at states apart from the constraints."""
+    """Named integrals, tested at fresh samples; their kinds at states on D and with other velocities ξ."""
     integrals, kinds, residuals, counts = {}, {}, {}, [0, 0, 0]
     values, rates = fresh.values(search.terms), fresh.rates(search.terms)
     for degree, c in search.found:
@@ -204,22 +209,34 @@ def _tested(
         integrals[name] = FirstIntegral(function, names.formula(coefficients, terms))
         size = np.sqrt(np.mean((values[:, used] @ coefficients) ** 2))
         residuals[name] = float(np.abs(rates[:, used] @ coefficients).max() / size)
-        kinds[name] = _kind(system, integrals[name], apart) if degree == 1 else ""
+        kinds[name] = _kind(system, integrals[name], on_D._replace(xi=xi), on_D) if degree == 1 else ""
         if not max(residuals[name], search.zero) * GAP < search.nonzero:
             raise ValueError(
                 f"no clear gap between combinations that are first integrals of {system.name} and others: |dF/dt| = "
                 f"{residuals[name]:.2g} 1/s against {search.nonzero:.2g}; choose g where the motion is slower, or a "
                 "smaller basis"
             )
-    return FoundIntegrals(integrals, kinds, residuals, search.zero, search.nonzero, len(search.terms), system.name)
+    return FoundIntegrals(
+        integrals=integrals,
+        kinds=kinds,
+        residuals=residuals,
+        zero=search.zero,
+        nonzero=search.nonzero,
+        n_candidates=len(search.terms),
+        keeps_energy=search.energy is not None,
+        name=system.name,
+    )
 
 
-def _kind(system: System, integral: FirstIntegral, states: States) -> str:
-    """Kind of an integral linear in ξ, by the change of ℓ along its field Z at states apart from D; "" for none."""
+def _kind(system: System, integral: FirstIntegral, apart: States, on_D: States) -> str:
+    """Kind of an integral linear in ξ, by the change of ℓ along its field Z at states apart from D and on it."""
     if system.is_timed or system.is_nonlinear or not system.is_quadratic:
         return ""
-    changes, sizes = mapped(_change_along_field, (system, integral), (states.g, states.xi))
-    return "symmetry" if np.abs(changes).max() < IDENTITY * sizes.max() else "gauge momentum"
+    for kind, states in (("symmetry", apart), ("gauge momentum", on_D)):
+        changes, sizes = mapped(_change_along_field, (system, integral), (states.g, states.xi))
+        if np.abs(changes).max() < IDENTITY * sizes.max():
+            return kind
+    return ""
 
 
 def _change_along_field(tree: tuple, node: tuple) -> tuple[Array, Array]:

@@ -191,7 +191,22 @@ def test_the_energy_alone_is_known():
     basis = {"x⁴": lambda g: g[0] ** 4, "y": lambda g: g[1]}
     assert not first_integrals(spring, basis)  # in the span of ξ·p and the basis
     driven = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: jnp.array([jnp.sin(t)]))
-    assert not first_integrals(driven)
+    found = first_integrals(driven)
+    assert not found
+    assert not found.keeps_energy
+    assert "no first integrals (the energy is none)" in str(found)
+
+
+def test_symmetries_up_to_a_total_derivative_are_of_no_kind():
+    field = gn.System(
+        Translations(2), lagrangian=lambda x, v: 0.5 * v @ v + 0.7 * (x[0] * v[1] - x[1] * v[0]), name="magnetic field"
+    )
+    found = first_integrals(field, {"x": lambda g: g[0], "y": lambda g: g[1]}, degree=1)
+    assert dict(zip(formulas(found), found.kinds.values(), strict=True)) == {
+        "x + 1.428571429 p_vy": "",
+        "y - 1.428571429 p_vx": "",
+        "y p_vx - x p_vy": "symmetry",
+    }
 
 
 def test_two_equal_springs_have_their_quadratic_integrals():
