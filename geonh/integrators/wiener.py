@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.philox import normals
-from geonh.arguments.validators import as_count, as_positive, shortly
+from geonh.arguments.precision import is_traced
+from geonh.arguments.validators import as_constant, as_count, is_whole, shortly
 from geonh.engine import Precise, mapped
 from geonh.groups.base import ArrayLike
 
@@ -80,7 +81,8 @@ class Wiener(Precise):
     seed: Any
 
     def __init__(self, size: int, dt: float, *, seed: Any = 0) -> None:
-        self.size, self.dt, self.seed = as_count(size, "size"), np.float64(as_positive(dt, "dt")), _as_seed(seed)
+        self.size, self.seed = as_count(size, "size"), _as_seed(seed)
+        self.dt = np.float64(as_constant(dt, "dt", positive=True))
 
     def __call__(self, t: ArrayLike) -> Array:
         """Slope of the path at time t, a scalar, shape=[size]: from a time iδ on, that of the interval after it."""
@@ -116,7 +118,14 @@ class Wiener(Precise):
         -------
         ndarray, shape=[n_steps, size], or [members, n_steps, size] where there are several seeds
             With variance δ each.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of them is not an integer, or n_steps is less than 1.
         """
+        if not is_whole(first):
+            raise TypeError(f"first must be an integer, got {shortly(first)}")
         places = np.arange(first, first + as_count(n_steps, "n_steps")) * self.dt
         if np.ndim(self.seed):
             return np.stack([Wiener(self.size, self.dt, seed=one).increments(n_steps, first) for one in self.seed])
@@ -135,7 +144,7 @@ def _on_grid(place: Array) -> Array:
 
 def _as_seed(seed: Any) -> np.ndarray:
     """Convert user input to a seed, or to one for each member; TypeError or ValueError otherwise."""
-    if hasattr(seed, "aval"):  # traced
+    if is_traced(seed=seed):
         return seed
     given = np.asarray(list(seed) if isinstance(seed, range) else seed)
     if given.dtype.kind not in "iu" or given.ndim > 1 or not given.size:
