@@ -30,12 +30,13 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, .
 
 
 def normals(seed: Array, index: Array, size: int) -> Array:
-    """Independent standard normal numbers, shape=[size], of a seed and an index, integers of 64 bits.
+    """Independent standard normal numbers, shape=[size], of a seed and an index, single integers of 64 bits.
 
     By the transformation of Box and Muller of uniform numbers with 52 bits: at most 8.5 in size.
     """
     pairs = jnp.arange((size + 1) // 2, dtype=jnp.uint64)
-    i, s, zero = jnp.asarray(index).astype(jnp.uint64), jnp.asarray(seed).astype(jnp.uint64), jnp.zeros_like(pairs)
+    i, s = (jnp.reshape(n, ()).astype(jnp.uint64) for n in (index, seed))
+    zero = jnp.zeros_like(pairs)
     words = philox((zero + (i & WORD), zero + (i >> HALF), pairs, zero), (s & WORD, s >> HALF))
     radius = jnp.sqrt(-2 * jnp.log(_uniform(*words[:2])))
     angle = 2 * np.pi * _uniform(*words[2:])
