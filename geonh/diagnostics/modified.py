@@ -42,6 +42,7 @@ from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.observables import observe
+from geonh.runs.controls import refuse_random
 from geonh.runs.start import InitialData, as_start, known_sound
 
 ITERATES = 8
@@ -135,6 +136,7 @@ def modified_field(
     .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
        ch. IX.
     """
+    refuse_random(controls)
     method = with_fixed_steps(as_method(method, controls))
     problem, states = at_one_state(system, method, as_start(system, method, xi0, g0, dt, t0, 1, controls))
     fields = modified_fields(problem, states)

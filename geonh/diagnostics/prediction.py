@@ -28,6 +28,7 @@ from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
+from geonh.runs.controls import refuse_random
 from geonh.runs.solve import solve
 from geonh.runs.start import as_start
 
@@ -121,6 +122,7 @@ def predicted_drift(
     IntegrationError
         If the motion cannot be computed up to the end.
     """
+    refuse_random(controls)
     chosen = with_fixed_steps(as_method(method, controls))
     n_steps, samples = as_count(n_steps, "n_steps"), as_count(samples, "samples")
     if min(n_steps, samples) < 4:

@@ -51,6 +51,12 @@ def as_controls(system: System, controls: Any, n_nodes: int) -> Any:
     return controls
 
 
+def refuse_random(controls: Any) -> None:
+    """Raise TypeError for noise, where controls must be smooth functions of the time."""
+    if isinstance(controls, Wiener):
+        raise TypeError("controls must be a function of t here; noise is for runs, by solve, ensembles, integrate")
+
+
 def refuse_noise(system: System, method: Integrator) -> None:
     """Raise ValueError, saying why, if noise in the forces of a system cannot be integrated by a method."""
     if isinstance(method, VariableSteps):
@@ -98,9 +104,9 @@ def drive_of(system: Any, controls: Any, g: Point, xi: Any, method: Integrator |
     """
     if controls is not None and not callable(controls):
         raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
-    if isinstance(controls, Wiener):
-        if method is None:
-            raise TypeError("controls must be a function of t here; noise is for runs, by solve, ensembles, integrate")
+    if method is None:
+        refuse_random(controls)
+    elif isinstance(controls, Wiener):
         refuse_noise(system, method)
     inspect_forces(system, Clock(0.0, 1.0, as_controls(system, controls, 1)), g, xi)
     return controls

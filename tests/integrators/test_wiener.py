@@ -269,6 +269,7 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
         (lambda W: gn.solve(sleigh(additive), controls=gn.Wiener(3, 0.01, seed=[1, 2]), **START), "have 2 seeds"),
         (lambda W: gn.solve(sleigh(additive), controls=gn.Wiener(2, 0.01), **START), "shape"),
         (lambda W: gn.analysis.periodic_orbit(sleigh(additive), [0, 0, 0], [0, 1, 0], 1.0, controls=W), "is for runs"),
+        (lambda W: gn.diagnostics.predicted_drift(sleigh(additive), controls=W, **START), "is for runs"),
         (lambda W: gn.Wiener(0, 0.01), "size"),
         (lambda W: gn.Wiener(1, 0.0), "dt"),
         (lambda W: gn.Wiener(1, 0.01, seed=-1), "seed must be from 0"),

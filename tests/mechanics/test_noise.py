@@ -211,9 +211,13 @@ def test_the_mean_force_is_the_limit_of_stiff_contacts_on_the_way_to_equilibrium
     assert (np.abs(contact - hot) < 0.1 * np.abs(naive - hot)).all()
 
 
-def test_fluctuation_and_dissipation_without_constraints_and_with_a_preserved_volume():
+def test_fluctuation_and_dissipation_without_constraints():
     body = in_bath(SO3(), [0.4, 0.5, 0.6], metric=np.diag([1.0, 1.5, 2.0]))
-    assert within_three(thermal(body, seed=1).squares, KT / np.array([1.0, 1.5, 2.0]))
+    assert within_three(thermal(body, members=500, seed=1).squares, KT / np.array([1.0, 1.5, 2.0]))
+
+
+@pytest.mark.slow
+def test_fluctuation_and_dissipation_with_constraints_that_preserve_the_volume():
     ball = gn.systems.chaplygin_sphere(table_rate=0.0)
     known = {"friction": np.array([0.4, 0.5, 0.6, 0.3, 0.3]), "kT": KT, **ball.parameters}
     given = {"metric": ball.metric, "distribution": ball.distribution, "base": ball.action}
