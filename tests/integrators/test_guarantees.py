@@ -22,8 +22,9 @@ STEPS = {
     1: (320, 640, 1280, 2560),
     2: (40, 80, 160, 320),
     4: (16, 24, 32, 48),
-    5: (96, 128, 192, 256),
+    5: (32, 48, 64, 96),
     6: (8, 12, 16, 24),
+    8: (16, 20, 24, 28),
 }
 DT = 0.04
 QUICK = ("projected", "gni", "shake", "dla", "rkmk4", "rk4-energy")
@@ -35,9 +36,19 @@ def but_slow(slow):
     return [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in NAMES]
 
 
-def speed(order):
-    """Of the start: Dormand–Prince's leading error is small and shows in a fast motion only."""
-    return 10.0 if order == 5 else 2.0
+def steps_of(name):
+    """Numbers of steps between the leading error and rounding."""
+    return (96, 128, 192, 256) if name == "dormand-prince" else STEPS[method(name).guarantees.order]
+
+
+def speed(name):
+    """Of the start: small leading errors show in a fast motion only."""
+    return {"dormand-prince": 10.0, "rkmk8": 6.0}.get(name, 2.0)
+
+
+def above(order):
+    """Measured order above the declared one; of order 8 the leading error is not alone before that is rounding."""
+    return 0.1 if order < 8 else 1.0
 
 
 @functools.cache
@@ -50,12 +61,12 @@ def method(name):
 def test_order_constraint_and_energy(name):
     """On one random system, whose metric, potential and constraints depend on the point."""
     system, promised = system_for(name), method(name).guarantees
-    steps = np.array(STEPS[promised.order]) * (8 if name == "feedback" else 1)  # its attraction is to be resolved
-    measured = convergence(system, method(name), steps=steps, **start(system, speed=speed(promised.order)))
+    steps = np.array(steps_of(name)) * (8 if name == "feedback" else 1)  # its attraction is to be resolved
+    measured = convergence(system, method(name), steps=steps, **start(system, speed=speed(name)))
     assert measured.declared == promised.order
-    assert abs(measured.order - promised.order) <= 0.1, str(measured)
+    assert -0.1 <= measured.order - promised.order <= above(promised.order), str(measured)
 
-    trajectory = gn.solve(system, method(name), dt=DT, n_steps=50, **start(system))
+    trajectory = gn.solve(system, method(name), dt=4 * DT if promised.order == 8 else DT, n_steps=50, **start(system))
     residual = np.abs(trajectory.constraint_residual).max(initial=0.0)
     assert np.all(np.isfinite(trajectory.constraint_residual))
     assert residual < 1e-14 if promised.constraint == "nodes" else residual > 1e-12
@@ -83,7 +94,7 @@ def discrete_residual(system, dla, trajectory):
 def test_symmetry(name):
     """A symmetric method retraces its steps with the velocity reversed; one that is not misses its start."""
     system, promised = system_for(name), method(name).guarantees
-    dt = DT if promised.symmetric or promised.order < 6 else 2 * DT  # so that its tiny error is seen
+    dt = DT if promised.symmetric else {6: 2 * DT, 8: 4 * DT}.get(promised.order, DT)  # so that its tiny error is seen
     defect = float(reversibility_defect(system, method(name), dt=dt, n_steps=20, **start(system)))
     assert np.isfinite(defect)
     if method(name).guarantees.symmetric and method(name).guarantees.node == "velocity":  # the way back begins anew
@@ -122,8 +133,8 @@ def test_affine_constraints_are_taken_at_full_order_or_refused(name):
         with pytest.raises(ValueError, match=r"affine|ℓ = ½ξᵀMξ"):
             gn.solve(system, method(name), dt=DT, n_steps=5, **start(system))
         return
-    measured = convergence(system, method(name), steps=STEPS[order], **start(system, speed=speed(order)))
-    assert order - 0.1 <= measured.order <= order + 0.2, str(measured)
+    measured = convergence(system, method(name), steps=steps_of(name), **start(system, speed=speed(name)))
+    assert order - 0.1 <= measured.order <= order + max(0.2, above(order)), str(measured)
 
 
 def operations(program):
