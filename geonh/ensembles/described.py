@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
+from geonh.arguments.validators import shortly
 from geonh.ensembles.labels import at_the_last
 from geonh.ensembles.stores import Store, StoreError
 from geonh.integrators.validity import Result
@@ -63,6 +64,11 @@ class SweepStore(Store):
             return f"it is a store of {'one run' if is_run else 'members'}, and its configuration of another"
         if not is_run and (wrong := misfit(configuration, {"n_steps": COUNT}, "configuration")):
             return wrong
+        events = configuration.get("events", [])
+        if is_run and not (
+            isinstance(events, list) and all(isinstance(e, list) and e and isinstance(e[0], str) for e in events)
+        ):
+            return f"configuration.events is {shortly(events)}"
         if not is_run and self.entries != configuration["members"]:
             return f"it has {configuration['members']} members, and arrays of {self.entries}"
         if about["statistics"] != [one for one, _ in configuration["statistics"]]:

@@ -155,6 +155,21 @@ def test_what_is_wrong_with_a_forged_store_is_told_at_once(stores, tmp_path, nam
     assert time.perf_counter() - began < 20.0
 
 
+def test_a_folder_that_is_no_group_is_told(stores, tmp_path):
+    path = shutil.copytree(stores / "ensemble", tmp_path / "a")
+    Forger(path).forge("zarr.json", ("node_type",), False, "x")
+    with pytest.raises(StoreError, match="is damaged: its metadata cannot be read"):
+        gn.open_store(path)
+
+
+@pytest.mark.parametrize("events", [None, 5, "x", [1], [[]], [[5]]])
+def test_events_of_a_forged_run_are_told(stores, tmp_path, events):
+    path = shutil.copytree(stores / "run", tmp_path / "a")
+    Forger(path).forge(OWN, ("configuration", "events"), False, events)
+    with pytest.raises(StoreError, match=r"configuration.events is"):
+        gn.open_store(path)
+
+
 @pytest.mark.parametrize("words", ["{}", '{"name": 5}', '{"name": "suslov", "vary": 3}', "[]", "5"])
 def test_words_of_a_user_that_nobody_said(stores, tmp_path, words):
     path = shutil.copytree(stores / "ensemble", tmp_path / "a")

@@ -216,9 +216,11 @@ class Store:
         """Context in which errors on reading metadata are raised as damage of the store."""
         try:
             yield
-        except (FileError, OSError, ImportError):
+        except (FileError, ImportError):
             raise
         except Exception as error:  # of any kind, since the content may be foreign
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+                raise
             raise StoreError(f"{self.path} is damaged: its metadata cannot be read: {error}") from error
 
     def _within(self, name: str) -> Path:
