@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_count, shortly
+from geonh.arguments.validators import as_count, entries, shortly
 from geonh.groups.base import represented
 from geonh.groups.coordinates import ExponentialCoordinates
 
@@ -49,8 +49,8 @@ def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, 
     dim = as_count(dim, "dim")
     if names is None:
         return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
-    listed = isinstance(names, Sequence) and not isinstance(names, str)
-    if not listed or not all(isinstance(name, str) and name for name in names):
+    listed = entries(names) if isinstance(names, Sequence) else None
+    if listed is None or not all(isinstance(name, str) and name for name in listed):
         raise TypeError(f"names must be a list of texts, got {shortly(names)}")
     if len(set(names)) != len(names):
         raise ValueError(f"names must differ, got {names}")

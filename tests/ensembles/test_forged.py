@@ -155,6 +155,7 @@ def test_what_is_wrong_with_a_forged_store_is_told_at_once(stores, tmp_path, nam
     assert time.perf_counter() - began < 20.0
 
 
+@pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 def test_a_folder_that_is_no_group_is_told(stores, tmp_path):
     path = shutil.copytree(stores / "ensemble", tmp_path / "a")
     Forger(path).forge("zarr.json", ("node_type",), False, "x")
