@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin, conditions
-from geonh.analysis.multiplier import TINY, Hamiltonisation, Multiplier
+from geonh.analysis.multiplier import TINY, Hamiltonisation
+from geonh.analysis.new_time import Multiplier
 from geonh.analysis.states import IDENTITY, random_states, require_scalars
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
