@@ -12,7 +12,7 @@ Source: McLachlan, Quispel, *Splitting methods*, Acta Numerica 11 (2002).
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +48,7 @@ def turned(S: Array, p: Array, steps: Array) -> Array:
     rates = weights @ jnp.ravel(S)
     palindrome = np.concatenate([np.arange(len(vectors)), np.arange(len(vectors))[::-1]])
 
-    def turn(p: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+    def turn(p: Array, one: Any) -> tuple[Array, None]:
         (axis, u, v), rate = one
         tangent, a, b = rate * (axis @ p), u @ p, v @ p  # of half the angle
         sine = 2 * tangent / (1 + tangent * tangent)

@@ -69,7 +69,8 @@ def hamiltonise(
     Notes
     -----
     A negative answer is about Chaplygin's multiplier on these shapes. Other Hamiltonian structures may exist, or one
-    after a further reduction, as for the Chaplygin sphere.
+    after a further reduction, as for the Chaplygin sphere. If a density is invariant, ``integrators.VolumePreserving``
+    keeps it in the time τ.
 
     References
     ----------

@@ -1,4 +1,4 @@
-r"""Multipliers of Chaplygin systems, and their Hamiltonian systems in the new time; notation of ``chaplygin.py``."""
+r"""Result of ``hamiltonise``: multipliers, systems and runs in the new time; notation of ``chaplygin.py``."""
 
 from __future__ import annotations
 
