@@ -20,12 +20,12 @@ from typing import Any
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Equations, Guarantees, Integrator, Outcome, State
-from geonh.integrators.gni import Variational
+from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State
+from geonh.integrators.gni import RuleFlow
 from geonh.mechanics.system import System, replaced
 
 
-class VolumePreserving(Variational):
+class VolumePreserving(RuleFlow):
     """Volume-preserving splitting, for systems without constraints that have gyroscopic forces, or none.
 
     Its systems are those of ``Hamiltonisation.system``; without forces it is the variational integrator.
@@ -64,9 +64,6 @@ class VolumePreserving(Variational):
                 f"VolumePreserving is for systems without forces, or with the gyroscopic forces of "
                 f"Hamiltonisation.system(); no volume-preserving flow of those of {system.name} is known"
             )
-
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        return Integrator.init(self, system, clock, g0, xi0)
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         p = _kicked(system, clock, state.k, state.g, state.p_minus)
