@@ -1,0 +1,243 @@
+"""Adapter for geonh: the systems of its catalogue and of ``geonh.rolling``, at fixed steps.
+
+``python with_geonh.py PROBLEM [METHOD [STEPS]]`` prints a submission; STEPS is their number between two times asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from score import Problem, read_problem
+
+import geonh as gn
+
+
+class Case(NamedTuple):
+    """System, start, and the change from runs to the quantities of the problem."""
+
+    system: Any
+    g0: Any
+    xi0: Any
+    values: Callable[[Any], dict[str, np.ndarray]]
+    steps: int
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+
+def sleigh(problem: Problem) -> Case:
+    s = problem.start
+    pose = np.concatenate([s["heading"], s["place"]])
+    return Case(
+        gn.systems.chaplygin_sleigh(**problem.parameters),
+        pose,
+        np.concatenate([s["spin"], _turned(-s["heading"], s["velocity"][None])[0]]),
+        lambda run: {
+            "place": run.g[:, 1:],
+            "heading": run.g[:, :1],
+            "velocity": _turned(run.g[:, 0], run.xi[:, 1:]),
+            "spin": run.xi[:, :1],
+        },
+        200,
+    )
+
+
+def snakeboard(problem: Problem) -> Case:
+    s = problem.start
+    forward = _turned(-s["angles"][:1], s["velocity"][None])[0]
+    return Case(
+        gn.systems.snakeboard(**problem.parameters),
+        (np.array([s["angles"][0], *s["place"]]), s["angles"][1:]),
+        np.concatenate([s["rates"][:1], forward, s["rates"][1:]]),
+        lambda run: {
+            "place": run.g[0][:, 1:],
+            "angles": np.concatenate([run.g[0][:, :1], run.g[1]], axis=1),
+            "velocity": _turned(run.g[0][:, 0], run.xi[:, 1:3]),
+            "rates": run.xi[:, [0, 3, 4]],
+        },
+        200,
+    )
+
+
+def suslov(problem: Problem) -> Case:
+    return Case(
+        gn.systems.suslov(**problem.parameters),
+        problem.start["rotation"].reshape(3, 3),
+        problem.start["omega"],
+        lambda run: {"rotation": run.g.reshape(-1, 9), "omega": run.xi},
+        200,
+    )
+
+
+def contact_oscillator(problem: Problem) -> Case:
+    field = "beta" in problem.parameters
+    build = gn.systems.contact_oscillator_nonreversible if field else gn.systems.contact_oscillator
+    return Case(
+        build(**problem.parameters),
+        problem.start["place"],
+        problem.start["velocity"],
+        lambda run: {"place": run.g, "velocity": run.xi},
+        400,
+    )
+
+
+def rolling_disc(problem: Problem) -> Case:
+    return _rolling(problem, gn.systems.rolling_disc(**problem.parameters), 1000)
+
+
+def rattleback(problem: Problem) -> Case:
+    return _rolling(problem, gn.systems.rattleback(**problem.parameters), 2000)
+
+
+def sliding_ball(problem: Problem) -> Case:
+    p, s = problem.parameters, problem.start
+    inertia = [0.4 * p["m"] * p["R"] ** 2] * 3
+    system = gn.rolling(gn.rolling.ball(p["R"]), inertia, p["m"], gravity=p["g"], friction=p["mu"])
+    g0 = np.eye(4)
+    g0[:3, 3] = [*s["place"], p["R"]]
+    return Case(
+        system,
+        g0,
+        np.concatenate([s["omega"], s["velocity"], [0.0]]),
+        lambda run: {
+            "place": run.g[:, :2, 3],
+            "velocity": np.einsum("kij,kj->ki", run.g[:, :3, :3], run.xi[:, 3:])[:, :2],
+            "omega": np.einsum("kij,kj->ki", run.g[:, :3, :3], run.xi[:, :3]),
+        },
+        1600,
+        {"mode": "slide"},
+    )
+
+
+def tippe_top(problem: Problem) -> Case:
+    p = problem.parameters
+    m, moments = p["m"], np.array([*p["moments"], p["m"], p["m"], p["m"]])
+
+    def friction(t: Any, g: Any, xi: Any, lam: Any) -> Any:
+        """Wrench in body axes; λ is the normal force, as the constraint is a height."""
+        R = g[:3, :3]
+        arm = jnp.array([0.0, 0.0, p["a"]]) - p["r"] * R[2]
+        slip = (xi[3:] + jnp.cross(xi[:3], arm)) @ jnp.stack([R[0], R[1]], axis=1)
+        force = -p["mu"] * lam[0] / jnp.sqrt(slip @ slip + p["eps"] ** 2) * (slip[0] * R[0] + slip[1] * R[1])
+        return jnp.concatenate([jnp.cross(arm, force), force])
+
+    system = gn.System(
+        gn.groups.SE3(),
+        metric=lambda g: jnp.asarray(moments),
+        potential=lambda g: m * p["g"] * g[2, 3],
+        holonomic=lambda g: jnp.stack([g[2, 3] + p["a"] * g[2, 2] - p["r"]]),
+        multiplier_forces=friction,
+        name="tippe-top",
+    )
+    return _rolling(problem, system, 2500)
+
+
+def bicycle(problem: Problem) -> Case:
+    s = problem.start
+    R, g0 = s["rotation"].reshape(3, 3), np.eye(4)
+    g0[:3, :3], g0[:3, 3] = R, s["place"]
+    return Case(
+        gn.systems.whipple_bicycle(**problem.parameters),
+        (g0, s["angles"]),
+        np.concatenate([s["omega"], R.T @ s["velocity"], s["rates"]]),
+        lambda run: {
+            "place": run.g[0][:, :3, 3],
+            "rotation": run.g[0][:, :3, :3].reshape(-1, 9),
+            "angles": run.g[1],
+            "omega": run.xi[:, :3],
+            "velocity": np.einsum("kij,kj->ki", run.g[0][:, :3, :3], run.xi[:, 3:6]),
+            "rates": run.xi[:, 6:],
+        },
+        200,
+    )
+
+
+def turning_table(problem: Problem) -> Case:
+    p, s = problem.parameters, problem.start
+    return Case(
+        gn.systems.chaplygin_sphere(m=p["m"], r=p["r"], J=p["moments"], table_rate=p["rate"]),
+        (s["place"], s["rotation"].reshape(3, 3)),
+        np.concatenate([s["velocity"], s["omega"]]),
+        lambda run: {
+            "place": run.g[0],
+            "rotation": run.g[1].reshape(-1, 9),
+            "velocity": run.xi[:, :2],
+            "omega": run.xi[:, 2:],
+        },
+        200,
+    )
+
+
+def _rolling(problem: Problem, system: Any, steps: int) -> Case:
+    s = problem.start
+    R, g0 = s["rotation"].reshape(3, 3), np.eye(4)
+    g0[:3, :3], g0[:3, 3] = R, s["place"]
+    return Case(
+        system,
+        g0,
+        np.concatenate([s["omega"], R.T @ s["velocity"]]),
+        lambda run: {
+            "place": run.g[:, :3, 3],
+            "rotation": run.g[:, :3, :3].reshape(-1, 9),
+            "omega": run.xi[:, :3],
+            "velocity": np.einsum("kij,kj->ki", run.g[:, :3, :3], run.xi[:, 3:]),
+        },
+        steps,
+    )
+
+
+def _turned(angles: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Vectors of shape=[N, 2] in the plane, turned by the angles."""
+    c, s = np.cos(angles), np.sin(angles)
+    return np.stack([c * vectors[:, 0] - s * vectors[:, 1], s * vectors[:, 0] + c * vectors[:, 1]], axis=1)
+
+
+CASES: dict[str, Callable[[Problem], Case]] = {
+    "sleigh": sleigh,
+    "suslov": suslov,
+    "snakeboard": snakeboard,
+    "contact-oscillator": contact_oscillator,
+    "contact-oscillator-field": contact_oscillator,
+    "rolling-disc": rolling_disc,
+    "rattleback": rattleback,
+    "sliding-ball": sliding_ball,
+    "tippe-top": tippe_top,
+    "bicycle": bicycle,
+    "turning-table": turning_table,
+}
+
+
+def run(problem: Problem, method: str = "gauss6", steps: int | None = None) -> dict:
+    """Submission for a problem. Its seconds are those of a second run, when the program has been made."""
+    case = CASES[problem.name](problem)
+    steps, count = case.steps if steps is None else steps, len(problem.times)
+    start = {"g0": case.g0, "xi0": case.xi0, "dt": problem.times[0] / steps, "n_steps": steps * count}
+
+    def solved() -> Any:
+        return gn.solve(case.system, method, **start, **case.options)
+
+    solved()
+    begin = time.process_time()
+    found = solved()
+    seconds = time.process_time() - begin
+    at = [int(np.abs(found.t - t).argmin()) for t in problem.times]
+    values = {name: np.asarray(value)[at].tolist() for name, value in case.values(found).items()}
+    events = {"t_roll": float(found.switches.t[0])} if problem.name == "sliding-ball" else {}
+    return {
+        "problem": problem.name,
+        "code": f"geonh {gn.__version__}",
+        "method": f"{method}, dt = {start['dt']:g}",
+        "work": {"seconds": seconds, "steps": start["n_steps"]},
+        "times": problem.times.tolist(),
+        "values": values,
+        **({"events": events} if events else {}),
+    }
+
+
+if __name__ == "__main__":
+    name, *words = sys.argv[1:]
+    print(json.dumps(run(read_problem(name), *words[:1], *(int(word) for word in words[1:])), indent=1))
