@@ -193,7 +193,7 @@ def test_what_the_projection_keeps_to_rounding(name, what):
     """The same at p̃, which is all that it has."""
     system = catalogue[name].system(**random_parameters(name, np.random.default_rng(1)))
     g0, xi0 = random_start(system, 1, scale=0.4)
-    run = gn.solve(system, g0=g0, xi0=xi0, dt=0.01, n_steps=400, throw=False)
+    run = gn.solve(system, gn.SymmetricProjection(), g0=g0, xi0=xi0, dt=0.01, n_steps=400, throw=False)
     assert len(run) > 50
     value = run.energy if what == "energy at p⁻" else run.integrals[what]
     assert np.abs(value - value[0]).max() <= 1e-14 * 400 * (1 + np.abs(value).max())
