@@ -19,7 +19,7 @@ def run(name, n, **parameters):
     return gn.solve(system, g0=start.g0, xi0=start.xi0, dt=entry.dt, n_steps=n, controls=entry.controls)
 
 
-run("controlled-snakeboard", 700).animate(HERE / "snakeboard.gif", fps=12, speed=2, dpi=55)
+run("controlled-snakeboard", 700).animate(HERE / "snakeboard.gif", fps=12, speed=2, dpi=55, size=(352, 396))
 
 ball = run("chaplygin-sphere", 2000)
 ball.plot().savefig(HERE / "chaplygin-sphere.png", dpi=90)

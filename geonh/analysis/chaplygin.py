@@ -26,9 +26,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import saddle_inverses, solve
+from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import generators_or_default
 from geonh.mechanics.symmetry import across, derivative_along
@@ -64,6 +66,15 @@ class Chaplygin(eqx.Module):
         """α, shape=[n], dφ if there is a φ; zero on a shape space of one dimension."""
         n, m = self.system.group.dim, len(self.symmetry)
         return jnp.einsum("jij->i", self.gyroscopic(g).T) / (1 - n + m) if n - m > 1 else jnp.zeros(n)
+
+    def simple(self, g: Point) -> Array:
+        """Tensor α(Z)Y − α(Y)Z of a φ-simple system with this α, of the shape of T."""
+        h, alpha = self.horizontal(g), self.form(g)
+        return jnp.einsum("ki,j->kij", h, alpha) - jnp.einsum("kj,i->kij", h, alpha)
+
+    def complement(self, g: Point) -> np.ndarray:
+        """Rows, shape=[r, n], orthogonal to the symmetries at g: the horizontal parts are a frame of D near g."""
+        return np.linalg.svd(np.asarray(computed(Chaplygin._generators, self, g)))[2][len(self.symmetry) :]
 
     def crossing(self, g: Point) -> Array:
         """μXᵀ of rows of length 1, shape=[m, m]."""
@@ -110,13 +121,12 @@ def conditions(system: Chaplygin, g: Point) -> Conditions:
     """Evaluate the conditions for a multiplier."""
     own = system.system
     x, group = own.at(g), own.group
-    of, h, alpha = system.gyroscopic(g), system.horizontal(g), system.form(g)
-    simple = jnp.einsum("ki,j->kij", h, alpha) - jnp.einsum("kj,i->kij", h, alpha)
+    of, alpha = system.gyroscopic(g), system.form(g)
     slope = jax.vmap(lambda Y: derivative_along(own, system.form, g, Y))(jnp.eye(group.dim))
     turned = jnp.einsum("k,kij->ij", alpha, group.structure_constants)
     return Conditions(
         form=alpha,
-        defect=jnp.max(jnp.abs(of.T - simple)),
+        defect=jnp.max(jnp.abs(of.T - system.simple(g))),
         size=jnp.max(jnp.abs(of.curvature)) + jnp.max(jnp.abs(of.T)),
         turning=jnp.max(jnp.abs(slope - slope.T - turned)),
         slope=jnp.max(jnp.abs(slope)) + jnp.max(jnp.abs(turned)),

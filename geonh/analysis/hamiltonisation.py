@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin, conditions
-from geonh.analysis.multiplier import TINY, Hamiltonisation, Multiplier
+from geonh.analysis.multiplier import TINY, Hamiltonisation
+from geonh.analysis.new_time import Multiplier
 from geonh.analysis.states import IDENTITY, random_states, require_scalars
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
@@ -68,7 +69,8 @@ def hamiltonise(
     Notes
     -----
     A negative answer is about Chaplygin's multiplier on these shapes. Other Hamiltonian structures may exist, or one
-    after a further reduction, as for the Chaplygin sphere.
+    after a further reduction, as for the Chaplygin sphere. If a density is invariant, ``integrators.VolumePreserving``
+    keeps it in the time τ.
 
     References
     ----------

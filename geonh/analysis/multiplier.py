@@ -1,61 +1,27 @@
-r"""Multipliers of Chaplygin systems, and their Hamiltonian systems in the new time; notation of ``chaplygin.py``."""
+r"""Result of ``hamiltonise``: multipliers, systems and runs in the new time; notation of ``chaplygin.py``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin
+from geonh.analysis.new_time import GyroscopicForces, HamiltonianMetric, Multiplier, Potential
 from geonh.engine import computed, mapped
-from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.symmetry import derivative_along
-from geonh.mechanics.system import System, with_parameters
+from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 
 TINY = 1e-12
 """Size of tensors that count as zero, and accuracy of φ."""
 NODES = (16, 32, 64, 128, 256, 512)
 """Numbers of Gauss nodes on the path to a point, tried until φ does not change."""
-
-
-class Multiplier(eqx.Module):
-    """φ(x) = Σ cⱼφⱼ(x)."""
-
-    fields: tuple[Field, ...]
-    coefficients: Any
-
-    def __call__(self, x: Any, parameters: Any) -> Array:
-        values = [jnp.reshape(field(x, parameters), ()) for field in self.fields]
-        return self.coefficients @ jnp.stack(values) if values else jnp.zeros(())
-
-
-class HamiltonianMetric(eqx.Module):
-    """Metric of the Hamiltonian system in the time τ, at a point of the group."""
-
-    chaplygin: Chaplygin
-    multiplier: Multiplier
-
-    def __call__(self, g: Point, parameters: Any) -> Array:
-        system = with_parameters(self.chaplygin.system, parameters)
-        factor = jnp.exp(2 * self.multiplier(system.at(g), parameters))
-        return eqx.tree_at(lambda c: c.system, self.chaplygin, system).metric(g, factor)
-
-
-class Potential(eqx.Module):
-    """Potential of a system, at a point of the group."""
-
-    system: System
-
-    def __call__(self, g: Point, parameters: Any) -> Array:
-        system = with_parameters(self.system, parameters)
-        return -system.lagrangian(system.at(g), jnp.zeros(system.group.dim))
 
 
 class OriginalMotion(NamedTuple):
@@ -145,10 +111,11 @@ class Hamiltonisation:
         raise ValueError("φ does not converge along the way to g: the symmetries are not transverse to D on it")
 
     def system(self) -> System:
-        """Hamiltonian system in the time τ, without constraints, on the same group.
+        """System in the time τ, without constraints, on the same group; Hamiltonian if ``exists``.
 
         Where the momentum of the symmetries vanishes its motion satisfies the constraints, and methods without
-        constraints that keep momenta keep these.
+        constraints that keep momenta keep these. If there is no multiplier, but an invariant density, it has gyroscopic
+        forces, and ``VolumePreserving`` keeps the volume.
 
         Returns
         -------
@@ -157,22 +124,26 @@ class Hamiltonisation:
         Raises
         ------
         ValueError
-            If there is no multiplier, or it is not in the span of the candidates.
+            If there is no invariant density of the position, or φ is not in the span of the candidates.
         """
         original = self.chaplygin.system
+        metric = HamiltonianMetric(self.chaplygin, self._known())
         return System(
             original.group,
-            metric=HamiltonianMetric(self.chaplygin, self._known()),
+            metric=metric,
             potential=Potential(original),
+            forces=None if self.exists else GyroscopicForces(metric, self.chaplygin.complement(self.centre)),
             parameters=original.parameters,
             draw=original.draw,
             name=f"{original.name} in the time τ",
         )
 
     def _known(self) -> Multiplier:
-        if not self.exists or self.multiplier is None:
-            missing = "φ is not in the span of the candidates" if self.exists else "there is no multiplier"
-            raise ValueError(f"{self.chaplygin.system.name} is not Hamiltonian here: {missing}")
+        name = self.chaplygin.system.name
+        if not self.has_measure:
+            raise ValueError(f"{name} has no system in the time τ: there is no multiplier, and no invariant density")
+        if self.multiplier is None:
+            raise ValueError(f"{name} has no system in the time τ here: φ is not in the span of the candidates")
         return self.multiplier
 
     def scaled_velocity(self, g: Any, xi: Any) -> np.ndarray:

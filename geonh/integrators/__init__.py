@@ -25,6 +25,7 @@ from geonh.integrators.pontryagin import Pontryagin
 from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.registry import method_of, methods
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
+from geonh.integrators.splitting import VolumePreserving
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 from geonh.integrators.validity import Result
@@ -69,6 +70,7 @@ __all__ = [
     "Trapezoid",
     "UserDiscreteLagrangian",
     "Variational",
+    "VolumePreserving",
     "Warm",
     "Wiener",
     "compose",

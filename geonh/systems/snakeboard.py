@@ -1,6 +1,6 @@
 r"""The snakeboard: a board on two steerable wheel axles, with a rotor (the rider) on top.
 
-(x, y) is the board's centre and centre of mass, θ its heading; the axles, at distance r before and behind the centre,
+(x, y) is the board's centre and centre of mass, θ its heading; the axles, at distance r behind and before the centre,
 turn by φ and −φ; the rotor's angle is ψ. As the papers have it,
 
     L = ½m(ẋ² + ẏ²) + ½(J + 2J₁)θ̇² + ½J₀ψ̇² + J₁φ̇²,
@@ -8,7 +8,7 @@ turn by φ and −φ; the rotor's angle is ψ. As the papers have it,
 and the wheels do not slide sideways:
 
     ẋ sin(θ+φ) − ẏ cos(θ+φ) + rθ̇ cos φ = 0,   ẋ sin(θ−φ) − ẏ cos(θ−φ) − rθ̇ cos φ = 0      (angles relative to the board)
-    −ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0,   −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0   (front angle absolute).
+    −ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0,   −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0   (rear angle absolute).
 
 At φ = ±π/2 (relative) the two constraints become dependent, and a run stops there. The driven board has the torque u₀
 on the rotor with its reaction −u₀ on the board, and u₁ on the axles.
@@ -102,7 +102,7 @@ def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
 
 
 def draw_absolute(t: Any, g: Any, parameters: Any) -> list[Body]:
-    """Draw the board with the front angle from the x axis."""
+    """Draw the board with the rear angle from the x axis."""
     (theta, x, y), (psi, phi) = g
     return _board(planar(theta, x, y), psi, phi - theta, parameters)
 
@@ -120,8 +120,8 @@ def _board(here: Pose, psi: Any, phi: Any, parameters: Any) -> list[Body]:
     rotor = [cylinder(0.06 * r, 0.5 * r).moved(z=0.25 * r), box(1.0 * r, 0.12 * r, 0.12 * r).moved(z=0.5 * r)]
     return [
         Body("board", box(1.7 * r, 0.18 * r, 0.05 * r).moved(z=0.2 * r), at=here, trace=[0, 0, 0]),
-        Body("front axle", [*axle, *wheels], at=here @ planar(phi, r)),
-        Body("rear axle", [*axle, *wheels], at=here @ planar(-phi, -r)),
+        Body("rear axle", [*axle, *wheels], at=here @ planar(phi, -r)),
+        Body("front axle", [*axle, *wheels], at=here @ planar(-phi, r)),
         Body("rotor", rotor, at=here @ planar(psi, 0.0, 0.0, 0.2 * r)),
         Body("ground", ground()),
     ]
@@ -182,7 +182,7 @@ def snakeboard(
 
 @validated
 def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
-    """Snakeboard with the front wheel angle measured from the x axis.
+    """Snakeboard with the rear wheel angle measured from the x axis.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
     Returns
     -------
     System
-        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the front wheels.
+        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the rear wheels.
 
     Raises
     ------
@@ -284,7 +284,7 @@ ENTRIES = (
     Entry(
         name="snakeboard-absolute",
         build=snakeboard_absolute,
-        title="snakeboard, front wheel angle from the x axis",
+        title="snakeboard, rear wheel angle from the x axis",
         known_as="Snakeboard, absolute angles",
         constraints="−ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0 and −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0",
         conserved=_CONSERVED,

@@ -89,16 +89,25 @@ def test_bodies_stand_where_the_run_says():
     made = run("snakeboard-absolute")
     seen = scene(made)
     (theta, x, y), (psi, phi) = made.g[0].T, made.g[1].T
-    board, front, _, rotor, _ = seen.bodies
+    board, rear, _, rotor, _ = seen.bodies
     np.testing.assert_allclose(board.x[:, :2], np.stack([x, y], 1), atol=1e-14)
     axle = 0.5 * np.stack([np.cos(theta), np.sin(theta)], 1)
-    np.testing.assert_allclose(front.x[:, :2], board.x[:, :2] + axle, atol=1e-14)
-    np.testing.assert_allclose(np.arctan2(front.R[:, 1, 0], front.R[:, 0, 0]), phi, atol=1e-13)
+    np.testing.assert_allclose(rear.x[:, :2], board.x[:, :2] - axle, atol=1e-14)
+    np.testing.assert_allclose(np.arctan2(rear.R[:, 1, 0], rear.R[:, 0, 0]), phi, atol=1e-13)
     np.testing.assert_allclose(rotor.R[:, 0, 0], np.cos(theta + psi), atol=1e-14)
     np.testing.assert_allclose(board.path, board.x)
     assert seen.is_flat
     few = scene(made, [0, 30])
     np.testing.assert_array_equal(few.bodies[0].x, board.x[[0, 30]])
+
+
+@pytest.mark.parametrize("name", ["snakeboard", "snakeboard-absolute"])
+def test_the_drawn_axles_of_the_snakeboard_do_not_slide_sideways(name):
+    made = run(name)
+    for axle in scene(made).bodies[1:3]:
+        velocity = np.gradient(axle.x, made.t, axis=0, edge_order=2)
+        sideways = np.einsum("ki,ki->k", velocity, axle.R[:, :, 1])
+        assert np.abs(sideways).max() < 1e-3 * np.abs(velocity).max()
 
 
 def test_the_table_turns_at_its_rate():
@@ -118,7 +127,7 @@ def test_momenta_are_what_they_are_called():
     np.testing.assert_allclose(arrows.force[1:-1, :2], acceleration, atol=1e-4)  # the mass is 1
     np.testing.assert_allclose(arrows.angular[:, 2], 1.04 * w, atol=1e-13)  # about the blade
     np.testing.assert_allclose(arrows.about[:, :2], made.g[:, 1:], atol=1e-14)
-    absolute = run("snakeboard-absolute")  # whose front angle turns with the picture
+    absolute = run("snakeboard-absolute")  # whose rear angle turns with the picture
     np.testing.assert_allclose(momenta(absolute).angular[:, 2], absolute.p[:, 0] + absolute.p[:, 4], atol=1e-13)
 
 

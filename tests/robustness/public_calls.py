@@ -530,6 +530,7 @@ CALLS = {
     "integrators.Trapezoid": {},
     "integrators.UserDiscreteLagrangian": {"function": lambda x, W, h: jnp.sum(W**2), "symmetric": True},
     "integrators.Variational": {"rule": "trapezoid", "retraction": "auto", "newton": None},
+    "integrators.VolumePreserving": {"rule": "trapezoid", "retraction": "auto", "newton": None},
     "integrators.method_of": {"word": "gni"},
     "integrators.no_inverse": {"n": 2, "cheap": False},
     # --- interop
