@@ -23,7 +23,7 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
-from geonh.control.steering import Ends, Wanted, steering_problem
+from geonh.control.steering import Ends, Wanted, as_duration, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import as_point
 from geonh.integrators.base import Integrator
@@ -192,6 +192,6 @@ def mpc(
         Ends(start, None, end, xi_end),
         Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
         n_controls=n_controls,
-        span=horizon,
+        span=as_duration(horizon, "horizon"),
     )
     return ModelPredictiveControl(Transcription.of(system, method, steering, n_steps), n_newton, mu)

@@ -177,9 +177,7 @@ def steering_problem(
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
-    t0, span = float(as_constant(t0, "t0")), float(as_constant(span, "span"))
-    if not 1e-150 < span < 1e150:  # its square is a number
-        raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
+    t0, span = float(as_constant(t0, "t0")), as_duration(span, "span")
     states = _states(system, ends, t0, span)
     g0, xi0 = states.start, states.xi_start
     n_u = as_count(n_controls, "n_controls")
@@ -218,6 +216,14 @@ def steering_problem(
     return SteeringProblem(
         g0, xi0, states.end, t0, span, free_span, n_u, conditions, of_nodes, of_rates, of_end, equations
     )
+
+
+def as_duration(value: Any, name: str) -> float:
+    """Validate a duration, whose square is a number; ValueError or TypeError otherwise."""
+    span = float(as_constant(value, name))
+    if not 1e-150 < span < 1e150:
+        raise ValueError(f"{name} must be positive, between 1e-150 and 1e150, got {span}")
+    return span
 
 
 class States(NamedTuple):

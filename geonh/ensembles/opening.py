@@ -163,7 +163,12 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     paths = entries(sources)
     if paths is None:
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
-    others = [SweepStore(checked_path(path, "sources")) for path in paths]
+    others = []
+    for path in paths:
+        try:
+            others.append(SweepStore(checked_path(path, "sources")))
+        except StoreError as error:
+            raise StoreError(f"sources: {error}") from error
     if not others:
         raise ValueError("sources must be stores to copy from, got none")
     if not os.path.lexists(target):
