@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from geonh.arguments.validators import shortly
+from geonh.arguments.validators import entries, shortly
 
 DIGITS = 150
 ZERO = 1e-100
@@ -16,12 +16,11 @@ def listed(name: str, value: Any) -> list:
     """List of expressions from the user's input, or TypeError: text is rejected, for SymPy would evaluate it."""
     import sympy
 
-    try:
-        if isinstance(value, str | Mapping | sympy.Expr | sympy.logic.boolalg.Boolean):
-            raise TypeError("not a list")
-        return list(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a list, got {shortly(value)}") from error
+    single = isinstance(value, Mapping | sympy.Expr | sympy.logic.boolalg.Boolean)
+    found = None if single else entries(value)
+    if found is None:
+        raise TypeError(f"{name} must be a list, got {shortly(value)}")
+    return found
 
 
 def _expressions(name: str, value: Any) -> list:
