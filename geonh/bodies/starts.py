@@ -50,9 +50,10 @@ def start(
         For an unknown joint or another shape, and where contacts cannot be closed.
     """
     tree = system.tree
-    for name in [*(positions or {}), *(velocities or {})]:
-        if not any(joint.name == name for joint in tree.free):
-            raise ValueError(f"there is no joint {name!r} with coordinates; there are {[j.name for j in tree.free]}")
+    names = [joint.name for joint in tree.free]
+    for what, given_of in (("positions", positions), ("velocities", velocities)):
+        if unknown := [name for name in given_of or {} if name not in names]:
+            raise ValueError(f"{what}: there is no joint {unknown[0]!r} with coordinates; there are {names}")
     g = _closed(system, _placed(system, positions or {}), t0)
     given = np.zeros(tree.dim, dtype=bool)
     xi = np.zeros(tree.dim)
