@@ -178,7 +178,8 @@ def _rates(tree: tuple, node: tuple) -> Array:
     def values(x: Any) -> Array:
         return jnp.stack([jnp.reshape(field(x, system.parameters), ()) for field in fields])
 
-    return jax.jvp(values, (x,), (system.anchor(x, xi),))[1]
+    value, rate = jax.jvp(values, (x,), (system.anchor(x, xi),))
+    return jnp.where(jnp.isfinite(value), rate, jnp.nan)  # log of a negative number has a finite derivative
 
 
 def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:

@@ -133,3 +133,7 @@ def test_bad_input_is_named():
         invariant_measure(gn.systems.suslov(), {"a": lambda x: 1.0}, n_states=1)
     with pytest.raises(ValueError, match="not finite"):
         invariant_measure(gn.systems.veselova(), {"a": lambda x: jnp.log(0.0 * x[0])})
+    with pytest.raises(ValueError, match="not finite"):  # its derivative is finite
+        invariant_measure(gn.systems.veselova(), {"a": lambda x: jnp.log(x[0] - 9.0)})
+    with pytest.raises(TypeError, match=r"^invariant_measure\(\) missing 1 required positional argument: 'system'$"):
+        invariant_measure()
