@@ -168,6 +168,7 @@ def test_errors_are_relative_to_the_greatest_size():
         (lambda s: s["values"]["place"][0].pop(), r"values.place must have shape \[5, 2\], got rows of unequal"),
         (lambda s: s["values"]["spin"].__setitem__(0, [None]), "values.spin must be numbers"),
         (lambda s: s["values"]["spin"].__setitem__(0, ["1"]), "values.spin must be numbers"),
+        (lambda s: s["values"]["spin"].__setitem__(0, [True]), "values.spin must be numbers"),
         (lambda s: s["values"]["spin"].__setitem__(0, [float("nan")]), "values.spin must be finite"),
     ],
 )

@@ -151,7 +151,7 @@ def _numbers(given: Any, where: str, shape: tuple[int, ...]) -> np.ndarray:
         found = np.array(given)
     except ValueError:
         raise ValueError(f"{where} must have shape {list(shape)}, got rows of unequal length") from None
-    if found.dtype.kind not in "iuf":
+    if found.dtype.kind not in "iuf" or any(isinstance(x, bool) for x in np.array(given, object).flat):
         raise ValueError(f"{where} must be numbers of shape {list(shape)}, got {str(given)[:60]}")
     if found.shape != shape:
         raise ValueError(f"{where} must have shape {list(shape)}, got {list(found.shape)}")
@@ -185,6 +185,8 @@ def line(submission: dict, result: Score) -> str:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit("usage: python score.py SUBMISSION.json …")
     faulty = False
     for path in sys.argv[1:]:
         try:
@@ -193,4 +195,4 @@ if __name__ == "__main__":
         except (OSError, ValueError) as problem:
             faulty = True
             print(f"{path}: {problem}", file=sys.stderr)
-    sys.exit(faulty or not sys.argv[1:])
+    sys.exit(faulty)

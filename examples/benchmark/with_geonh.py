@@ -239,5 +239,7 @@ def run(problem: Problem, method: str = "gauss6", steps: int | None = None) -> d
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3, 4):
+        sys.exit("usage: python with_geonh.py PROBLEM [METHOD [STEPS BETWEEN TWO TIMES]]")
     name, *words = sys.argv[1:]
     print(json.dumps(run(read_problem(name), *words[:1], *(int(word) for word in words[1:])), indent=1))

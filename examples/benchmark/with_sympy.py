@@ -84,4 +84,6 @@ def run(problem: Problem, rtol: float = 1e-10) -> dict:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: python with_sympy.py PROBLEM [TOLERANCE]")
     print(json.dumps(run(read_problem(sys.argv[1]), *(float(word) for word in sys.argv[2:])), indent=1))

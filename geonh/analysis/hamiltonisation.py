@@ -14,6 +14,7 @@ from geonh.analysis.chaplygin import Chaplygin, conditions
 from geonh.analysis.multiplier import TINY, Hamiltonisation
 from geonh.analysis.new_time import Multiplier
 from geonh.analysis.states import IDENTITY, random_states, require_scalars
+from geonh.arguments.precision import float64
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine import mapped
@@ -136,7 +137,8 @@ def _transverse(system: System, symmetry: Any, generators: Generators | None, po
             )
         return rows
     X = generators_or_default(system, generators)
-    k = len(X(point))
+    with float64():
+        k = len(X(point))
     rows = np.atleast_2d(as_float64(symmetry, "symmetry"))
     if rows.shape != (m, k):
         raise ValueError(
@@ -154,6 +156,8 @@ def _fitted(system: System, fields: tuple[Field, ...], points: Point, form: np.n
     size, c = np.abs(form).max(), np.zeros(len(fields))
     if fields:
         slopes = mapped(_slopes, (system, fields), points).reshape(-1, len(fields))
+        if not np.all(np.isfinite(slopes)):
+            raise ValueError(f"candidates for {system.name} are not finite at all points near g")
         c = np.linalg.lstsq(slopes, form.ravel(), rcond=1e-10)[0]
         size = np.abs(slopes @ c - form.ravel()).max()
     return Multiplier(fields, c) if size < IDENTITY * np.abs(form).max() + TINY else None
@@ -166,4 +170,5 @@ def _slopes(tree: tuple, g: Point) -> Array:
     def values(g: Point) -> Array:
         return jnp.stack([jnp.reshape(field(system.at(g), system.parameters), ()) for field in fields])
 
-    return jax.vmap(lambda Y: derivative_along(system, values, g, Y))(jnp.eye(system.group.dim))
+    slopes = jax.vmap(lambda Y: derivative_along(system, values, g, Y))(jnp.eye(system.group.dim))
+    return jnp.where(jnp.isfinite(values(g)), slopes, jnp.nan)  # log of a negative number has a finite derivative

@@ -109,6 +109,7 @@ def invariant_measure(
     candidates: Mapping[str, Callable] | None = None,
     *,
     g: Any = None,
+    controls: Any = None,
     n_states: int = 40,
     seed: int = 0,
 ) -> InvariantMeasure:
@@ -123,6 +124,8 @@ def invariant_measure(
         tested.
     g : point of the group, optional
         Centre of the random states; the identity when left out.
+    controls : array_like, optional
+        Value of the controls, of the shape that the forces take.
     n_states : int
         Number of random states.
     seed : int
@@ -152,7 +155,8 @@ def invariant_measure(
     point = system.point(g, name="g")
     system = system.with_rank_at(point)
     states = random_states(system, point, n_states, rng)[1:]
-    divergences = _divergences(system, states, np.zeros(()), None)
+    u = value_of_controls(system, controls, 0.0, point, np.zeros(system.group.dim))
+    divergences = _divergences(system, states, np.zeros(()), u)
     rates = mapped(_rates, (system, fields), states) if fields else np.zeros((n_states, 0))
     if not np.all(np.isfinite(divergences)) or not np.all(np.isfinite(rates)):
         raise ValueError(f"the equations of {system.name} or the candidates are not finite near g")
@@ -178,7 +182,8 @@ def _rates(tree: tuple, node: tuple) -> Array:
     def values(x: Any) -> Array:
         return jnp.stack([jnp.reshape(field(x, system.parameters), ()) for field in fields])
 
-    return jax.jvp(values, (x,), (system.anchor(x, xi),))[1]
+    value, rate = jax.jvp(values, (x,), (system.anchor(x, xi),))
+    return jnp.where(jnp.isfinite(value), rate, jnp.nan)  # log of a negative number has a finite derivative
 
 
 def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin
 from geonh.analysis.new_time import GyroscopicForces, HamiltonianMetric, Multiplier, Potential
+from geonh.arguments.validators import shortly
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.symmetry import derivative_along
@@ -143,7 +144,10 @@ class Hamiltonisation:
         if not self.has_measure:
             raise ValueError(f"{name} has no system in the time τ: there is no multiplier, and no invariant density")
         if self.multiplier is None:
-            raise ValueError(f"{name} has no system in the time τ here: φ is not in the span of the candidates")
+            raise ValueError(
+                f"{name} has no system in the time τ here: φ is not in the span of the candidates; "
+                f"hamiltonise(…, candidates={{name: φⱼ}}) takes others"
+            )
         return self.multiplier
 
     def scaled_velocity(self, g: Any, xi: Any) -> np.ndarray:
@@ -176,7 +180,14 @@ class Hamiltonisation:
         -------
         OriginalMotion
             At the run's nodes; t = ∫e^{−φ}dτ by Hermite's quadrature between them, of order 4, from 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``run`` is no trajectory; if φ is not in the span of the candidates.
         """
+        if not isinstance(run, Trajectory):
+            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
         slowness, rates = mapped(_slowness, (self.chaplygin.system, self._known()), (run.g, run.xi))
         h = np.diff(run.t)
         steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12

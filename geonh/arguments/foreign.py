@@ -35,10 +35,15 @@ def raise_named(error: Exception, called: str, places: Iterable[str], args: tupl
         if traced := [name for name, value in arguments.items() if has_tracers(value)]:
             words = f"{', '.join(traced)} of {called} must not be traced: the values are needed"
             raise TracedError(words) from error
-    elif isinstance(error, FOREIGN) and is_foreign(error):
+    elif isinstance(error, FOREIGN) and is_foreign(error) and not _is_of_the_call(error, called):
         given = ", ".join(f"{name} = {described(value)}" for name, value in arguments.items())
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{called} could not be computed, given {given}: {error_text(error)}") from error
+
+
+def _is_of_the_call(error: Exception, called: str) -> bool:
+    """True for Python's own error about missing or surplus arguments of a call, which names both."""
+    return isinstance(error, TypeError) and str(error).startswith(f"{called}() ")
 
 
 def described(value: Any) -> str:

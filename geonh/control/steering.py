@@ -378,5 +378,6 @@ def _bounds(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = Fals
     lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)
     if not np.all((lower < upper) | (may_equal & (lower == upper) & np.isfinite(lower))):
         equal = "; what holds all the time is a constraint of the system" if np.any(lower == upper) else ""
-        raise ValueError(f"{name}: lower must be below upper, got {lower} and {upper}{equal}")
+        order = "below or, where both are finite, equal to" if may_equal else "below"
+        raise ValueError(f"{name}: lower must be {order} upper, got {lower} and {upper}{'' if may_equal else equal}")
     return Inequalities(of, lower, upper)

@@ -147,7 +147,8 @@ def _as_seed(seed: Any) -> np.ndarray:
     if is_traced(seed=seed):
         return seed
     given = np.asarray(list(seed) if isinstance(seed, range) else seed)
-    if given.dtype.kind not in "iu" or given.ndim > 1 or not given.size:
+    whole = given.dtype.kind in "iu" or (given.dtype.kind == "O" and all(map(is_whole, given.flat)))
+    if not whole or given.ndim > 1 or not given.size:
         raise TypeError(f"seed must be an integer, or an array of them for the members, got {shortly(seed)}")
     if given.min() < 0 or given.max() > np.iinfo(np.int64).max:
         raise ValueError(f"seed must be from 0 to 2^63 - 1, got {shortly(seed)}")

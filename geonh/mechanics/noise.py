@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant
 from geonh.mechanics.configuration import Moment
@@ -146,7 +147,8 @@ def thermal_contacts(system: System, kT: Any) -> System:
     ------
     TypeError, ValueError
         If the system has no linear or affine constraints, or has holonomic ones; if its Lagrangian is not quadratic,
-        or forces depend on the multipliers; if ``kT`` is negative, or names no parameter.
+        or forces depend on the multipliers; if ``kT`` is negative or no number, or
+        names no parameter.
 
     References
     ----------
@@ -165,8 +167,9 @@ def thermal_contacts(system: System, kT: Any) -> System:
     if name is not None and name not in system.parameters:
         raise ValueError(f"kT: {system.name} has no parameter {name!r}")
     value = None if name else as_constant(kT, "kT")
-    if value is not None and value < 0:
-        raise ValueError(f"kT must not be negative, got {value:g}")
+    known = system.parameters[name] if name else value
+    if not is_traced(kT=known) and as_constant(known, "kT") < 0:
+        raise ValueError(f"kT must not be negative, got {known:g}")
     return _with_forces(system, _ThermalForces(system, value, name), "thermal_contacts")
 
 

@@ -37,6 +37,11 @@ from geonh.version import __version__
 recognisers: list[Callable[[System], str]] = []
 """Functions from a system to its name in a catalogue, or ""; catalogues append theirs."""
 
+NO_STATE = (
+    "this trajectory has no state to go on from, as a member of an ensemble and a run at t_eval have none: begin "
+    "another with solve, at the g, xi and t of its last node"
+)
+
 
 def new_trajectory(
     problem: Problem,
@@ -158,10 +163,7 @@ def bound(
         missing = "system=" if system is None else "method="
         raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
     if trajectory.state is None:
-        raise ValueError(
-            "this trajectory has no state to go on from, as a member of an ensemble has none: begin another with "
-            "solve, at the g, xi and t of its last node"
-        )
+        raise ValueError(NO_STATE)
     refuse_another_space(trajectory, system)
     if describe(method) != trajectory.attributes["method"]:
         raise ValueError(f"the trajectory was made by {trajectory.attributes['method']}, not by {describe(method)}")

@@ -20,7 +20,7 @@ from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
 from geonh.results.same_system import parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
-from geonh.runs.continuation import completed
+from geonh.runs.continuation import NO_STATE, completed
 from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
@@ -144,8 +144,10 @@ def resume_modes(
     """Go on with a run with modes from its last node at a whole number of steps, as ``resume`` documents it."""
     modes, a = trajectory.modes if modes is None else modes, trajectory.attributes
     method = trajectory.method if method is None else method
-    if modes is None or method is None or trajectory.state is None:
+    if modes is None or method is None:
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
+    if trajectory.state is None:
+        raise ValueError(NO_STATE)
     refuse_other_modes(trajectory, modes)
     require_method(method)
     if describe(method) != a["method"]:

@@ -243,3 +243,19 @@ def test_bad_input_is_named():
         hamiltonise(gn.System(Translations(3), metric=[1.0] * 3, distribution=affine, name="driven"), VERTICAL)
     with pytest.raises(ValueError, match="not in the span"):
         hamiltonise(veselova, VERTICAL, {"γ₁": lambda x: x[0]}).system()
+    with pytest.raises(ValueError, match=r"takes others"):
+        hamiltonise(veselova, VERTICAL).system()
+    with pytest.raises(ValueError, match="candidates for veselova are not finite"):
+        hamiltonise(veselova, VERTICAL, {"log": lambda x: jnp.log(x[0] - 9.0)})  # its derivative is finite
+    with pytest.raises(TypeError, match="run must be a Trajectory, got None"):
+        hamiltonise(veselova, VERTICAL).original(None)
+
+
+def test_generators_may_be_literals():
+    """Generators are evaluated in float64, also where they are arrays made by ``jnp.array`` of constants."""
+    rows = gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]])
+    particle = gn.System(Translations(3), metric=[1.0, 1.0, 2.0], distribution=rows)
+    phi = {"log": lambda x: jnp.log(1 + 2 * x[1] ** 2)}
+    found = hamiltonise(particle, [1.0], phi, generators=lambda g: jnp.array([[0.0, 0.0, 1.0]]))
+    assert found.exists
+    assert found.coefficients["log"] == pytest.approx(-0.5, abs=1e-12)  # the invariant density is (1 + 2y²)^{-1/2}

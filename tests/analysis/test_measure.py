@@ -128,8 +128,26 @@ def test_the_density_of_a_particle_whose_metric_varies():
     np.testing.assert_allclose(list(result.coefficients.values()), [0.25, -(3**-0.5) / 2, -0.5], atol=1e-10)
 
 
+def test_controls_have_a_value():
+    """The divergence of a drag −0.3 u₀ ξ, u₀ a control, on the two velocities left by the constraint is −2·0.3 u₀/m."""
+    rows = gn.Distribution([[0.0, 0.0, 1.0]])
+    dragged = gn.System(
+        Translations(3), metric=[2.0] * 3, distribution=rows, forces=lambda t, x, xi, u: -0.3 * u[0] * xi
+    )
+    found = invariant_measure(dragged, controls=[4.0])
+    assert not found.exists
+    assert found.divergence == pytest.approx(2 * 0.3 * 4.0 / 2.0, rel=1e-12)
+    assert invariant_measure(dragged, controls=[0.0]).exists
+    with pytest.raises(TypeError, match="controls= is needed"):
+        invariant_measure(dragged)
+
+
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="n_states"):
         invariant_measure(gn.systems.suslov(), {"a": lambda x: 1.0}, n_states=1)
     with pytest.raises(ValueError, match="not finite"):
         invariant_measure(gn.systems.veselova(), {"a": lambda x: jnp.log(0.0 * x[0])})
+    with pytest.raises(ValueError, match="not finite"):  # its derivative is finite
+        invariant_measure(gn.systems.veselova(), {"a": lambda x: jnp.log(x[0] - 9.0)})
+    with pytest.raises(TypeError, match=r"^invariant_measure\(\) missing 1 required positional argument: 'system'$"):
+        invariant_measure()

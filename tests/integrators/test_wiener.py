@@ -275,6 +275,7 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
         (lambda W: gn.Wiener(1, [0.1, 0.2]), "dt"),
         (lambda W: W.increments(3, 0.5), "first must be an integer"),
         (lambda W: gn.Wiener(1, 0.01, seed=-1), "seed must be from 0"),
+        (lambda W: gn.Wiener(1, 0.01, seed=2**70), "seed must be from 0"),
         (lambda W: gn.Wiener(1, 0.01, seed=0.5), "seed must be an integer"),
         (lambda W: gn.Wiener(1, 0.01, seed=[[1, 2]]), "seed must be an integer"),
     ],

@@ -231,6 +231,8 @@ def test_fluctuation_and_dissipation_with_constraints_that_preserve_the_volume()
         (lambda: ito(gn.systems.chaplygin_sleigh()), "no forces"),
         (lambda: thermal_contacts(gn.System(SO3(), metric=np.eye(3)), 1.0), "each a contact"),
         (lambda: thermal_contacts(sleigh(), -1.0), "kT must not be negative"),
+        (lambda: thermal_contacts(sleigh().with_parameters(kT=-1.0), "kT"), "kT must not be negative, got -1"),
+        (lambda: thermal_contacts(gn.systems.suslov(), "J"), r"kT must have shape \(\), got \(3"),
         (lambda: thermal_contacts(sleigh(), "heat"), "no parameter 'heat'"),
         (lambda: thermal_contacts(gn.systems.rolling_disc(), 1.0), "no holonomic"),
         (

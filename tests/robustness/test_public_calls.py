@@ -276,7 +276,7 @@ def test_a_cost_that_is_no_number_is_no_result():
 
 
 def test_a_missing_argument_is_told_as_python_tells_it():
-    with pytest.raises(TypeError, match=r"linearise\(\) missing 2 required positional arguments: 'g' and 'xi'"):
+    with pytest.raises(TypeError, match=r"^linearise\(\) missing 2 required positional arguments: 'g' and 'xi'"):
         gn.analysis.linearise(FORCED)
 
 

@@ -317,6 +317,8 @@ def test_progress_checkpoints_and_times_of_runs_with_modes(tmp_path, monkeypatch
     )
     with pytest.raises(ValueError, match="of a run with modes needs save_every=1"):
         whole(times)
+    with pytest.raises(ValueError, match=r"no state to go on from, .* a run at t_eval"):
+        gn.resume(at, 3)
     with pytest.raises(ValueError, match="t_eval of a run with modes needs save_every=1"):
         gn.solve(bouncing(0.8), "gauss4", **given, t_eval=times)
     with pytest.raises(FileNotFoundError):
