@@ -184,10 +184,12 @@ class Hamiltonisation:
         Raises
         ------
         TypeError, ValueError
-            If ``run`` is no trajectory; if φ is not in the span of the candidates.
+            If ``run`` is no trajectory, or one of another system; if φ is not in the span of the candidates.
         """
         if not isinstance(run, Trajectory):
             raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
+        if run.attributes["system"] != (own := self.system().name):
+            raise ValueError(f"run must be of {own!r}, which system() returns, not of {run.attributes['system']!r}")
         slowness, rates = mapped(_slowness, (self.chaplygin.system, self._known()), (run.g, run.xi))
         h = np.diff(run.t)
         steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12

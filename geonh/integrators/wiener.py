@@ -84,6 +84,11 @@ class Wiener(Precise):
         self.size, self.seed = as_count(size, "size"), _as_seed(seed)
         self.dt = np.float64(as_constant(dt, "dt", positive=True))
 
+    def __repr__(self) -> str:
+        if is_traced(seed=self.seed, dt=self.dt):
+            return f"Wiener({self.size}, traced)"
+        return f"Wiener({self.size}, {float(self.dt):g}, seed={shortly(self.seed.tolist())})"
+
     def __call__(self, t: ArrayLike) -> Array:
         """Slope of the path at time t, a scalar, shape=[size]: from a time iδ on, that of the interval after it."""
         here = _on_grid(t / self.dt)

@@ -113,8 +113,8 @@ def ito(system: System) -> System:
     Examples
     --------
     >>> import geonh as gn
-    >>> from geonh.groups import Rn
-    >>> growth = gn.System(Rn(1), metric=[[1.0]], forces=lambda t, x, xi, u: 0.3 * xi * u)
+    >>> from geonh.groups import Translations
+    >>> growth = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: 0.3 * xi * u)
     >>> noise = gn.Wiener(1, 0.01, seed=1)
     >>> run = gn.solve(gn.mechanics.ito(growth), xi0=[1.0], dt=0.01, n_steps=100, controls=noise)
     """
@@ -174,7 +174,12 @@ def thermal_contacts(system: System, kT: Any) -> System:
 
 
 def _with_forces(system: System, forces: _Added, what: str) -> System:
-    """Refuse what the added force is not defined for."""
+    """Refuse what the added force is not defined for, and a force that is there already."""
+    inner = system.forces
+    while isinstance(inner, _Added):
+        if isinstance(inner, type(forces)):
+            raise ValueError(f"{system.name} is a result of {what} already, whose force would be added twice")
+        inner = inner.system.forces
     if not system.is_quadratic or system.is_nonlinear or system.multiplier_forces is not None:
         raise ValueError(
             f"{what} is for Lagrangians quadratic in the velocity, constraints linear or affine in it, and forces that "

@@ -283,3 +283,8 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
 def test_what_is_refused(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call(gn.Wiener(3, 0.01))
+
+
+def test_a_path_is_shown_with_its_seed():
+    assert repr(gn.Wiener(3, 0.1, seed=5)) == "Wiener(3, 0.1, seed=5)"
+    assert repr(gn.Wiener(1, 0.5, seed=[1, 2])) == "Wiener(1, 0.5, seed=[1, 2])"

@@ -234,6 +234,10 @@ def test_fluctuation_and_dissipation_with_constraints_that_preserve_the_volume()
         (lambda: thermal_contacts(sleigh().with_parameters(kT=-1.0), "kT"), "kT must not be negative, got -1"),
         (lambda: thermal_contacts(gn.systems.suslov(), "J"), r"kT must have shape \(\), got \(3"),
         (lambda: thermal_contacts(sleigh(), "heat"), "no parameter 'heat'"),
+        (
+            lambda: thermal_contacts(ito(thermal_contacts(sleigh(), 1.0)), 1.0),
+            "is a result of thermal_contacts already",
+        ),
         (lambda: thermal_contacts(gn.systems.rolling_disc(), 1.0), "no holonomic"),
         (
             lambda: ito(gn.System(Translations(1), lagrangian=lambda x, v: v[0] ** 4, forces=lambda t, x, xi, u: u)),
