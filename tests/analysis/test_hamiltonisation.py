@@ -249,9 +249,9 @@ def test_bad_input_is_named():
         hamiltonise(veselova, VERTICAL, {"log": lambda x: jnp.log(x[0] - 9.0)})  # its derivative is finite
     with pytest.raises(TypeError, match="run must be a Trajectory, got None"):
         hamiltonise(veselova, VERTICAL).original(None)
-    found = hamiltonise(veselova, VERTICAL, {"half log": lambda x: jnp.log(x @ jnp.linalg.inv(jnp.diag(J)) @ x)})
-    run = gn.solve(veselova, xi0=veselova.project(None, [0.1, 0.2, 0.3]), dt=0.01, n_steps=2)
-    with pytest.raises(ValueError, match="run must be of 'veselova in the time τ'.* not of 'veselova'"):
+    system, found = heavy_veselova()
+    run = gn.solve(system, xi0=system.project(None, [0.1, 0.2, 0.3]), dt=0.01, n_steps=2)
+    with pytest.raises(ValueError, match=rf"run must be of '{system.name} in the time τ'.* not of '{system.name}'"):
         found.original(run)
 
 
