@@ -22,6 +22,7 @@ def log_of_inverse_inertia(x, p):
     return jnp.log(x @ (x / p["J"]))
 
 
+@pytest.mark.slow
 def test_the_gyroscopic_force_is_that_of_the_equations():
     # ż = A(s)ṡ on R³ × R², a metric that varies with s: neither simple nor with an invariant density.
     rng = np.random.default_rng(0)
@@ -84,6 +85,7 @@ def test_veselovas_multiplier():
     assert "φ = -0.5 log γ·J⁻¹γ" in str(found)
 
 
+@pytest.mark.slow
 def test_its_motion_is_that_of_the_hamiltonian_system():
     system, found = heavy_veselova()
     R = np.asarray(SO3().exp([0.4, 0.2, -0.3]))

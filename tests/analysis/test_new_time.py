@@ -63,6 +63,7 @@ def check_order(system, found, g, xi):
     np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), 2.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_order_and_constraints():
     system, found = sphere(0.4)
     assert found.has_measure

@@ -10,6 +10,7 @@ from geonh.groups import SO3, Translations
 from geonh.integrators import Variational, VolumePreserving
 
 
+@pytest.mark.slow
 def test_without_forces_it_is_the_variational_integrator():
     system = random_system("SO3", constrained=False)
     runs = [

@@ -143,7 +143,7 @@ def test_linear_noise_on_a_vector_space_is_that_of_stratonovich():
 
 
 @pytest.mark.parametrize("method", VELOCITY)
-@pytest.mark.quick("gauss4", "rkmk4")
+@pytest.mark.quick("rkmk4")
 def test_noise_stays_on_the_constraints_and_is_held_through_each_step(method):
     """Against gauss6 in steps of the same noise: what differs is the order of the method without noise."""
     system, noise = sleigh(windy), gn.Wiener(3, 0.01, seed=5)
@@ -212,6 +212,7 @@ def test_members_have_their_own_noise_or_one(tmp_path):
         other.run(tmp_path / "store")
 
 
+@pytest.mark.slow
 def test_derivatives_along_a_path_and_traced_seeds():
     noise = gn.Wiener(3, 0.01, seed=5)
 

@@ -84,6 +84,7 @@ def mixing(t, x, xi, u, p):
     return -0.4 * xi + jnp.einsum("i,ijk,k->j", u, p["fields"], xi) + p["steady"]
 
 
+@pytest.mark.slow
 def test_ito_agrees_with_the_scheme_of_euler_and_maruyama_on_the_constraints():
     """Of the same increments, on D in coordinates (ω, v); the scheme has strong order ½."""
     fields = 0.5 * np.random.default_rng(1).normal(size=(2, 3, 3))
@@ -165,6 +166,7 @@ def test_naive_noise_drives_the_sleigh():
     assert J * found.squares[0, 0] < 0.75 * KT
 
 
+@pytest.mark.slow
 def test_noise_at_the_contact_repairs_the_second_law():
     """⟨u⟩ = 0 and kT/2 for each velocity: on D, and of a blade that gives way, ⟨Iω²⟩ = kT."""
     found = thermal(thermal_contacts(sleigh(), "kT"))

@@ -247,8 +247,8 @@ def trough(X, parameters):
     return X[2] - (X[0] ** 2 + 2 * X[1] ** 2) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("radius", "leaps"), [(0.49, False), (0.501, True)])
-@pytest.mark.quick("0.501-True")
 def test_a_run_stops_where_the_contact_leaps_over_a_strip_that_is_more_curved(radius, leaps):
     """The trough's radius is 0.5 at its bottom and more beside it: a ball of 0.501 rests on both sides of a strip."""
     ball_in_it = rolling(ball(radius), [0.1, 0.1, 0.1], 1.0, on=trough, name="ball in a trough")
