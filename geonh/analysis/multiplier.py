@@ -136,8 +136,12 @@ class Hamiltonisation:
             forces=None if self.exists else GyroscopicForces(metric, self.chaplygin.complement(self.centre)),
             parameters=original.parameters,
             draw=original.draw,
-            name=f"{original.name} in the time τ",
+            name=self._name_in_new_time,
         )
+
+    @property
+    def _name_in_new_time(self) -> str:
+        return f"{self.chaplygin.system.name} in the time τ"
 
     def _known(self) -> Multiplier:
         name = self.chaplygin.system.name
@@ -188,9 +192,10 @@ class Hamiltonisation:
         """
         if not isinstance(run, Trajectory):
             raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
-        if run.attributes["system"] != (own := self.system().name):
+        known, own = self._known(), self._name_in_new_time
+        if run.attributes["system"] != own:
             raise ValueError(f"run must be of {own!r}, which system() returns, not of {run.attributes['system']!r}")
-        slowness, rates = mapped(_slowness, (self.chaplygin.system, self._known()), (run.g, run.xi))
+        slowness, rates = mapped(_slowness, (self.chaplygin.system, known), (run.g, run.xi))
         h = np.diff(run.t)
         steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12
         return OriginalMotion(np.concatenate([[0.0], np.cumsum(steps)]), run.g, run.xi / slowness[:, None])

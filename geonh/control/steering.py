@@ -377,7 +377,10 @@ def _bounds(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = Fals
         raise ValueError(f"{name} must be numbers, or of shape [{len(of)}], one for each value, got {invalid[0]}")
     lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)
     if not np.all((lower < upper) | (may_equal & (lower == upper) & np.isfinite(lower))):
-        equal = "; what holds all the time is a constraint of the system" if np.any(lower == upper) else ""
-        order = "below or, where both are finite, equal to" if may_equal else "below"
-        raise ValueError(f"{name}: lower must be {order} upper, got {lower} and {upper}{'' if may_equal else equal}")
+        order, advice = "below", ""
+        if may_equal:
+            order = "below or, where both are finite, equal to"
+        elif np.any(lower == upper):
+            advice = "; what holds all the time is a constraint of the system"
+        raise ValueError(f"{name}: lower must be {order} upper, got {lower} and {upper}{advice}")
     return Inequalities(of, lower, upper)

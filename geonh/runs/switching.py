@@ -93,7 +93,7 @@ class ModalRunInProgress:
 
     @property
     def status(self) -> Result:
-        """How the run stands."""
+        """Status of the last step."""
         return self.run.status
 
     @status.setter
