@@ -57,6 +57,7 @@ def test_a_closed_loop_is_the_system_with_these_forces(method, which):
     np.testing.assert_allclose(runs[0].xi, runs[1].xi, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_gains_of_a_mass_are_those_of_the_riccati_equation():
     """On a long horizon, q'' = u/2: k₁ = √(q₁/r), k₂ = √(q₂/r + 2k₁/b), b = 1/2; gains of sampled laws in the limit."""
     known = [np.sqrt(2.0), np.sqrt(2.0 + 4 * np.sqrt(2.0))]

@@ -48,6 +48,7 @@ def test_the_error_is_that_of_steps_and_of_their_order(method, order):
     np.testing.assert_allclose(slopes, order, atol=0.1)
 
 
+@pytest.mark.slow
 def test_steps_that_are_too_long_are_warned_of():
     options = {"end": [0.5], "xi_start": [9.0], "xi_end": "free", "n_controls": 1, "span": 4.0}
     with pytest.warns(UserWarning, match=r"errors of its steps: .* take more steps \(n_steps=6\), or bounds="):

@@ -162,13 +162,14 @@ def changes(system, one, other):
     return np.concatenate([eta, (b - a)[1 + size : 1 + size + n]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"),
     [
         ("chaplygin-sleigh", "gauss4"),
-        pytest.param("chaplygin-sphere", "gauss4", marks=pytest.mark.slow),
-        pytest.param("snakeboard", "projected", marks=pytest.mark.slow),
-        pytest.param("rolling-ball", "rkmk4", marks=pytest.mark.slow),
+        ("chaplygin-sphere", "gauss4"),
+        ("snakeboard", "projected"),
+        ("rolling-ball", "rkmk4"),
     ],
 )
 def test_derivatives_of_a_step_are_those_of_differences(name, method, tmp_path):

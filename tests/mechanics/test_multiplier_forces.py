@@ -131,6 +131,7 @@ def test_painleve():
     assert gn.solve(system, dt=1e-3, n_steps=10, throw=False, **at).status is gn.integrators.Result.PAINLEVE
 
 
+@pytest.mark.slow
 def test_gradient_and_ensemble():
     def reached(mu):
         run = gn.integrate(ball(mu), "rkmk4", g0=[0.0, 1.0, 0.0], xi0=[V0, 0.0, 0.0], dt=0.01, n_steps=15)

@@ -419,6 +419,7 @@ def test_what_touches_zero_does_not_cross_it(function):
     assert not any(map(len, times(function, (-1, 0, 1))))
 
 
+@pytest.mark.slow
 def test_zeros_at_nodes_count_once():
     step = 0.125  # whose multiples are numbers of the machine
     for function, zeros in (

@@ -381,6 +381,7 @@ def test_between_the_last_node_and_the_joint():
         np.testing.assert_allclose(run.xi[len(fall) : len(fall) + 2, 0], [hit.xi[0, 0], -hit.xi[0, 0]], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_rebounds_that_are_short_beside_the_step_are_not_missed():
     """A flight that begins on zero by rounding and ends within 10⁻⁴ of a step; the law of fall has their sum."""
     air = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[0], name="air")
