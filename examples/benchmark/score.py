@@ -113,6 +113,8 @@ def _checked(submission: Any) -> Problem:
     wanted = ("problem", "code", "method", "work", "times", "values")
     if missing := [key for key in wanted if key not in submission]:
         raise ValueError(f"a submission must have {', '.join(wanted)}; missing: {', '.join(missing)}")
+    if surplus := [key for key in submission if key not in (*wanted, "events")]:
+        raise ValueError(f"a submission has {', '.join(wanted)}, events, and nothing else, got {', '.join(surplus)}")
     for key in ("problem", "code", "method"):
         if not isinstance(submission[key], str) or not submission[key]:
             raise ValueError(f"{key} must be text, got {submission[key]!r}")
@@ -124,7 +126,7 @@ def _checked(submission: Any) -> Problem:
     _check_names(submission["values"], problem.start, "values")
     for name, start in problem.start.items():
         _numbers(submission["values"][name], f"values.{name}", (len(times), len(start)))
-    if problem.events:
+    if problem.events or "events" in submission:
         _check_names(submission.get("events"), problem.events, "events")
         for name in problem.events:
             _numbers(submission["events"][name], f"events.{name}", ())
@@ -137,12 +139,14 @@ def _check_work(work: Any) -> None:
     for name, value in work.items():
         if _numbers(value, f"work.{name}", ()) <= 0:
             raise ValueError(f"work.{name} must be positive, got {value}")
+        if name != "seconds" and value % 1:
+            raise ValueError(f"work.{name} must be an integer, got {value}")
 
 
 def _check_names(given: Any, wanted: dict, where: str) -> None:
     if not isinstance(given, dict) or set(given) != set(wanted):
         got = ", ".join(given) if isinstance(given, dict) else repr(given)
-        raise ValueError(f"{where} must have {', '.join(wanted)} and nothing else, got {got}")
+        raise ValueError(f"{where} must have {', '.join(wanted) or 'no entry'} and nothing else, got {got}")
 
 
 def _numbers(given: Any, where: str, shape: tuple[int, ...]) -> np.ndarray:

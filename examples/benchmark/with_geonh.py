@@ -1,19 +1,19 @@
 """Adapter for geonh: the systems of its catalogue and of ``geonh.rolling``, at fixed steps.
 
-``python with_geonh.py PROBLEM [METHOD [STEPS]]`` prints a submission; STEPS is their number between two times asked.
+``python with_geonh.py PROBLEM [METHOD [STEPS]]`` prints a submission.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from score import Problem, read_problem
+from score import Problem, problem_names, read_problem
 
 import geonh as gn
 
@@ -239,7 +239,11 @@ def run(problem: Problem, method: str = "gauss6", steps: int | None = None) -> d
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3, 4):
-        sys.exit("usage: python with_geonh.py PROBLEM [METHOD [STEPS BETWEEN TWO TIMES]]")
-    name, *words = sys.argv[1:]
-    print(json.dumps(run(read_problem(name), *words[:1], *(int(word) for word in words[1:])), indent=1))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problem", choices=problem_names(), metavar="PROBLEM", help=", ".join(problem_names()))
+    parser.add_argument("method", nargs="?", default="gauss6", help="of geonh (gauss6)")
+    parser.add_argument("steps", type=int, nargs="?", help="between two of the times asked")
+    words = parser.parse_args()
+    if words.steps is not None and words.steps < 1:
+        parser.error(f"steps must be positive, got {words.steps}")
+    print(json.dumps(run(read_problem(words.problem), words.method, words.steps), indent=1))

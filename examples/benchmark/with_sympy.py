@@ -11,8 +11,8 @@ where C = Aᵀ, but with friction.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 import sympy as sp
 from scipy.integrate import solve_ivp
-from score import Problem, read_problem
+from score import Problem, problem_names, read_problem
 from sympy_models import MODELS, Model
 
 TIGHT = 3e-14
@@ -84,6 +84,10 @@ def run(problem: Problem, rtol: float = 1e-10) -> dict:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python with_sympy.py PROBLEM [TOLERANCE]")
-    print(json.dumps(run(read_problem(sys.argv[1]), *(float(word) for word in sys.argv[2:])), indent=1))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problem", choices=problem_names(), metavar="PROBLEM", help=", ".join(problem_names()))
+    parser.add_argument("tolerance", type=float, nargs="?", default=1e-10, help="relative and absolute (1e-10)")
+    words = parser.parse_args()
+    if not 0 < words.tolerance < 1:
+        parser.error(f"tolerance must be between 0 and 1, got {words.tolerance:g}")
+    print(json.dumps(run(read_problem(words.problem), words.tolerance), indent=1))

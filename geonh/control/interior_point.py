@@ -116,13 +116,12 @@ class InteriorPoint:
         now = problem.values(motion)
         zero = np.zeros(len(now.equations))
         at = problem.linearised(motion, zero, np.zeros(len(now.inequalities)), 1.0)
+        for values, name in ((now.equations, problem.name), (now.inequalities, problem.bounds.names.__getitem__)):
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name(int(np.isfinite(values).argmin()))}: not finite at the guess; give another")
         if not all(np.isfinite(a).all() for a in (now.cost, at.gradient, *(h for h in at.hessian))):
             raise ValueError(
                 f"cost or its derivatives are not finite at the guess (J = {now.cost:g}): give another guess"
-            )
-        if not (np.isfinite(now.equations).all() and np.isfinite(now.inequalities).all()):
-            raise ValueError(
-                "path, terminal or the equations of motion are not finite at the guess: give another guess"
             )
         self._ignore_what_is_given(at)
         scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))

@@ -6,6 +6,7 @@ whether or not a node is saved there.
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 import warnings
@@ -304,8 +305,17 @@ def refuse_too_many(n_nodes: int, width: int, advice: str = "raise save_every, o
 
 def check_progress(progress: Any, arguments: str) -> None:
     """Raise TypeError if ``progress`` is invalid."""
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of ({arguments}), got {shortly(progress)}")
+    wanted = f"progress must be True, False or a function of ({arguments}), got"
+    if isinstance(progress, bool):
+        return
+    if not callable(progress):
+        raise TypeError(f"{wanted} {shortly(progress)}")
+    try:
+        inspect.signature(progress).bind(0, 1)
+    except TypeError:
+        raise TypeError(f"{wanted} one of {inspect.signature(progress)}") from None
+    except ValueError:  # a function in C without a signature
+        pass
 
 
 class reporting:

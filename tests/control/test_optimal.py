@@ -233,6 +233,8 @@ ENDLESS.append(ENDLESS)
     ("options", "error", "words"),
     [
         ({"cost": lambda t, g, u: jnp.sqrt(u[0] - 100.0)}, ValueError, "not finite at the guess"),
+        ({"terminal": (lambda t, g, xi, u: xi[0] / 0.0, 0.0, 1.0)}, ValueError, "terminal: not finite at the guess"),
+        ({"end": None}, ValueError, "nothing is asked of the motion"),
         ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "the cost decreases without bound"),
         ({"free_span": True}, RuntimeError, "the cost decreases with the span without bound"),
         ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
@@ -245,7 +247,7 @@ ENDLESS.append(ENDLESS)
 )
 def test_what_has_no_least_cost_is_said(options, error, words):
     with pytest.raises(error, match=words):
-        optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=8, **options)
+        optimal_control(MASS, **{"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8} | options)
 
 
 def test_what_cannot_be_driven_is_said():
