@@ -1,4 +1,4 @@
-"""Parameter estimation: parameters of a system from noisy observations of one motion, with standard errors.
+"""Parameter estimation: parameters of a system from noisy observations of its motions, with standard errors.
 
 The sum of squares may have several minima. At a wrong one successive residuals are correlated, which
 von Neumann's ratio detects (Ann. Math. Statist. 12 (1941)): it is 2 for noise.
@@ -7,15 +7,17 @@ von Neumann's ratio detects (Ann. Math. Statist. 12 (1941)): it is 2 for noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count, as_float64, as_names, as_part
+from geonh.arguments.validators import as_constant, as_count, as_float64, as_names, as_part, close
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
+from geonh.ensembles.batch import parted_controls, point_or_points
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
@@ -37,23 +39,23 @@ class Estimate:
     Attributes
     ----------
     values, errors : dict of str to float
-        Estimates and their standard errors.
+        Estimates and their standard errors; of parameters that are arrays or pytrees of the same structure.
     covariance : ndarray, shape=[k, k]
-        Covariance of the k parameters, in the order of ``values``.
+        Covariance of the k numbers, in the order of ``values``.
     sigma : float
         Standard deviation of the noise: the one given, or that of the residuals.
     residuals : ndarray, shape=[N, q]
-        Observations minus predictions.
+        Observations minus predictions; of several motions with a first axis of these, as ``g`` and ``xi``.
     g, xi : point of the group, ndarray of shape=[n]
         Start of the motion, estimated if ``free_start``.
     iterations : int
-        Number of Gauss–Newton iterations.
+        Number of iterations.
     system : System
         With the estimated parameters.
     """
 
-    values: dict[str, float]
-    errors: dict[str, float]
+    values: dict[str, Any]
+    errors: dict[str, Any]
     covariance: np.ndarray
     sigma: float
     residuals: np.ndarray
@@ -63,7 +65,10 @@ class Estimate:
     system: System = field(repr=False)
 
     def __str__(self) -> str:
-        estimates = (f"{name} = {value:.6g} ± {self.errors[name]:.2g}" for name, value in self.values.items())
+        estimates = (
+            f"{name} = {value:.6g} ± {self.errors[name]:.2g}" if isinstance(value, float) else name
+            for name, value in self.values.items()
+        )
         return f"{', '.join(estimates)} (noise {self.sigma:.3g})"
 
     __repr__ = __str__
@@ -82,41 +87,46 @@ def estimate(
     dt: float,
     free_start: bool = False,
     sigma: float | None = None,
+    prior: float | Mapping[str, float] | None = None,
     controls: Any = None,
     t0: float = 0.0,
     method: Integrator | str | None = None,
     tol: float = 1e-8,
     max_iterations: int = 50,
 ) -> Estimate:
-    """Estimate parameters of a system from observations of one motion.
+    """Estimate parameters of a system from observations of one motion, or of several.
 
-    Least squares by the Gauss–Newton method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of the
-    observations by the parameters. It ends in a minimum near the guess, which may be another one than that of the true
-    parameters, as where an oscillation is observed for many periods: a warning says where the residuals are not noise.
+    Least squares by Levenberg's and Marquardt's method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative
+    of the observations by the parameters. It ends in a minimum near the guess, which may be another one than that of
+    the true parameters, as where an oscillation is observed for many periods: a warning says where the residuals are
+    not noise.
 
     Parameters
     ----------
     system : System
         With initial guesses of the parameters.
     names : str or sequence of str
-        Scalar parameters to be estimated.
-    data : array_like, shape=[N, q]
-        Observations.
+        Parameters to be estimated: numbers, arrays, or pytrees of these, such as an Equinox module.
+    data : array_like, shape=[N, q] or [R, N, q]
+        Observations of one motion, or of R; nan where there is none.
     at : array_like of int, shape=[N]
         Nodes at which the observations were taken, k with t_k = t0 + k·dt; increasing, from 0 on.
     observe : callable
         o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: observation of a state.
     g0, xi0 : point of the group, array_like of shape=[n]
-        Start of the motion, or a guess of it; projected onto the constraints of each trial's parameters, so that the
-        estimate does not depend on their guess.
+        Start of the motion, or a guess of it; of R motions one for all, or with a first axis of length R. It is
+        projected onto the constraints of each trial's parameters, so that the estimate does not depend on their guess.
     dt : float
         Time step, s.
     free_start : bool
         True to estimate the start as well.
     sigma : float, optional
         Standard deviation of the noise, equal for all observations (scale them otherwise); from the residuals if None.
+    prior : float or dict of str to float, optional
+        Standard deviations of the parameters about those of ``system``, before there are data: one number for all, or
+        by their names. With ``sigma``; for parameters that the data alone do not determine, such as a network's.
     controls : callable or array_like, shape=[nodes, …], optional
-        As in ``solve``.
+        As in ``solve``; of R motions one for all, or with a first axis of length R.
     t0 : float
         Initial time, s.
     method : Integrator or str, optional
@@ -139,78 +149,146 @@ def estimate(
 
     References
     ----------
+    .. [Tarantola2005] A. Tarantola, *Inverse Problem Theory*, SIAM (2005); §3.2: prior knowledge.
     .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
     method = as_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
-    unknown = [name for name in names if np.shape(system.parameters.get(name, [None])) != ()]
-    if unknown or not names or len(set(names)) < len(names):
+    if unknown := [name for name in names if name not in system.parameters]:
+        hint = close(unknown[0], system.parameters)
         raise ValueError(
-            f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
+            f"names: {system.name} has no parameter {unknown[0]!r}, it has {list(system.parameters)}{hint}"
         )
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"names must be parameters, each once, got {names}")
     values, places = _data_at_nodes(data, at)
     max_iterations = as_count(max_iterations, "max_iterations")
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
     tol = as_part(tol, "tol")
     t0 = as_float64(t0, "t0", ())
-    guess = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (system.group.dim,)))
-    place = system.project_position(g0, t0)
-    system = system.with_rank_at(place, t0)
-    projected = system.project(place, guess[1], t0)
-    velocity = np.asarray(projected if system.holonomic is None else projected[1])
+    many = None if values.ndim == 2 else len(values)
+    guesses, n_steps = _starts(system, g0, xi0, many), max(int(places[-1]), 1)
+    common, each = (controls, None) if many is None else parted_controls(system, controls, n_steps + 1)
+    if each is not None and np.shape(each)[:1] != (many,):
+        raise ValueError(f"controls have a first axis of {len(each)}, but there are {many} motions")
+    system = system.with_rank_at(system.project_position(guesses[0][0], t0), t0)
+    clocks, starts = [], []
+    for i, (g, xi) in enumerate(guesses):
+        place = system.project_position(g, t0)
+        projected = system.project(place, xi, t0)
+        velocity = np.asarray(projected if system.holonomic is None else projected[1])
+        given = common if each is None else each[i]
+        clocks.append(as_start(system, method, velocity, place, dt, t0, n_steps, given).clock)
+        inspect_forces(system, clocks[-1], place, velocity)
+        starts.append((place, velocity))
     takes = takes_parameters(observe, "g, xi", "observe")
-    clock = as_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
-    inspect_forces(system, clock, place, velocity)
-    tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
-    motion = ObservedMotion(system, method, clock, tuple(names), observe, takes)
-    counts = np.diff(places, prepend=0).astype(np.int64)
-    fit = LeastSquares(motion, values, counts, sigma, free_start)
-    unknowns = Unknowns(np.array([float(system.parameters[name]) for name in names]), *guess)
+    tried("observe", observe, *starts[0], *((system.parameters,) if takes else ()))
+    motion = ObservedMotion(system, method, clocks[0], tuple(names), observe, takes)
+    if not len(motion.theta):
+        raise ValueError(f"names must be parameters with numbers, got {names}")
+    fit = LeastSquares(
+        motion,
+        values.reshape(len(guesses), *values.shape[-2:]),
+        np.diff(places, prepend=0).astype(np.int64),
+        each,
+        sigma,
+        _precision(prior, motion, sigma),
+        free_start,
+    )
+    if np.sum(fit.seen) <= (0 if prior is not None else len(motion.theta)):
+        seen, k = np.sum(fit.seen), len(motion.theta)
+        raise ValueError(f"{seen} observations do not determine {k} parameters and their noise")
+    unknowns = Unknowns(motion.theta, *jax.tree.map(lambda *each: np.stack(each), *guesses))
     prediction = fit.prediction(unknowns)
-    if values.shape[1] != (width := prediction.observations.shape[-1]):
-        raise ValueError(f"data have {values.shape[1]} columns, observe gives {width}")
-    if values.size <= len(names):
-        raise ValueError(f"{values.size} observations do not determine {len(names)} parameters and their noise")
+    if values.shape[-1] != (width := prediction.observations.shape[-1]):
+        raise ValueError(f"data have {values.shape[-1]} columns, observe gives {width}")
     minimum = fit.minimum(unknowns, prediction, tol, max_iterations)
     prediction, step = minimum.prediction, minimum.step
-    result = {name: float(value) for name, value in zip(names, minimum.unknowns.theta, strict=True)}
-    _warn_of_structure(values, values - prediction.observations)
+    result = motion.values(minimum.unknowns.theta)
+    _warn_of_structure(fit.data - prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
+    one = (lambda tree: jax.tree.map(lambda a: a[0], tree)) if many is None else (lambda tree: tree)
     return Estimate(
-        values=result,
-        errors=dict(zip(names, map(float, step.errors), strict=True)),
+        values={name: _plain(value) for name, value in result.items()},
+        errors={name: _plain(value) for name, value in motion.values(step.errors).items()},
         covariance=step.covariance,
         sigma=float(step.noise),
-        residuals=values - prediction.observations,
-        g=prediction.g,
-        xi=prediction.xi,
+        residuals=one(fit.data - prediction.observations),
+        g=one(prediction.g),
+        xi=one(prediction.xi),
         iterations=minimum.iterations,
-        system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
+        system=with_parameters(system, result),
     )
 
 
+def _plain(value: Any) -> Any:
+    """A number of the machine as one of Python."""
+    return float(value) if np.shape(value) == () and not callable(value) else value
+
+
 def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Validated observations, shape=[N, q], and the numbers of their nodes, shape=[N]."""
-    values, places = as_float64(data, "data"), as_float64(at, "at")
-    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
-        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
-    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
+    """Validated observations, shape=[N, q] or [R, N, q], and the numbers of their nodes, shape=[N]."""
+    values, places = as_float64(data, "data", finite=False), as_float64(at, "at")
+    if values.ndim not in (2, 3) or places.shape != values.shape[-2:-1] or np.any(places != np.floor(places)):
+        raise ValueError(
+            f"data must have shape [N, q], or [R, N, q] of R motions, and at N integers, "
+            f"got {list(values.shape)} and {list(places.shape)}"
+        )
+    if np.any(np.isinf(values)):
+        raise ValueError("data must be finite, or nan where there is no observation, got inf")
+    if values.size == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
         raise ValueError("at must increase, from 0 on")
     return values, places.astype(np.int64)
 
 
-def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:
+def _starts(system: System, g0: Any, xi0: Any, many: int | None) -> list[tuple[Point, np.ndarray]]:
+    """Guesses of the starts of all motions; of one if ``many`` is None."""
+    if many is None:
+        return [(system.point(g0, on_group=False), as_float64(xi0, "xi0", (system.group.dim,)))]
+    xi = _each(as_float64(xi0, "xi0"), (system.group.dim,), many, "xi0")
+    one = system.point(None)
+    points = one if g0 is None else point_or_points(system, g0, one)
+    points = jax.tree.map(lambda a, entry: _each(np.asarray(a), np.shape(entry), many, "g0"), points, one)
+    return [(system.point(jax.tree.map(lambda a, i=i: a[i], points), on_group=False), xi[i]) for i in range(many)]
+
+
+def _each(values: np.ndarray, shape: tuple[int, ...], many: int, name: str) -> np.ndarray:
+    """Values of all motions, with a first axis of these, from those or from one for all."""
+    if values.shape not in (shape, (many, *shape)):
+        raise ValueError(
+            f"{name} must have shape {list(shape)}, or {[many, *shape]} for {many} motions, got {list(values.shape)}"
+        )
+    return np.broadcast_to(values, (many, *shape))
+
+
+def _precision(prior: Any, motion: ObservedMotion, sigma: float | None) -> np.ndarray:
+    """1/s of the standard deviations s of all numbers before the data, 0 where there is none."""
+    if prior is None:
+        return np.zeros(len(motion.theta))
+    if sigma is None:
+        raise ValueError("prior= needs sigma=, the standard deviation of the noise, to be weighed against the data")
+    named = dict(prior) if isinstance(prior, Mapping) else dict.fromkeys(motion.names, prior)
+    if unknown := [name for name in named if name not in motion.names]:
+        raise ValueError(f"prior: {unknown[0]!r} is not among names, {list(motion.names)}")
+    widths = {name: float(as_constant(width, f"prior of {name}", positive=True)) for name, width in named.items()}
+    counts = [len(motion._replace(names=(name,)).theta) for name in motion.names]
+    return np.repeat([1 / widths[name] if name in widths else 0.0 for name in motion.names], counts)
+
+
+def _warn_of_structure(residuals: np.ndarray, size: float) -> None:
     """Warn of residuals that follow each other, by von Neumann's ratio of squared successive differences to squares.
 
-    It is 2 for noise, with a standard deviation of 2/√N of N numbers.
+    It is 2 for noise, with a standard deviation of 2/√N of N numbers. ``residuals`` of shape=[R, N, q].
     """
-    squares = np.sum(residuals**2, axis=0)
-    if not np.sum(squares) > (NOISELESS * np.linalg.norm(data)) ** 2:
+    squares, differences = np.nansum(residuals**2, axis=(0, 1)), np.diff(residuals, axis=1)
+    pairs = np.sum(~np.isnan(differences))
+    if not np.sum(squares) > (NOISELESS * size) ** 2 or not pairs:
         return
-    ratio = np.sum(np.diff(residuals, axis=0) ** 2) / np.sum(squares)
-    size = len(residuals) * np.sum(squares) ** 2 / np.sum(squares**2)
-    if ratio < 2 * (1 - DEVIATIONS / np.sqrt(size)):
+    ratio = np.nansum(differences**2) * (differences.size / pairs) / np.sum(squares)
+    rows = np.sum(~np.isnan(residuals)) / residuals.shape[-1]
+    number = rows * np.sum(squares) ** 2 / np.sum(squares**2)
+    if ratio < 2 * (1 - DEVIATIONS / np.sqrt(number)):
         warnings.warn(
             f"the residuals are not noise: successive ones differ by {np.sqrt(ratio / 2):.2g} of what noise would; "
             "this may be another minimum than that of the true parameters (try other guesses), or the model or the "

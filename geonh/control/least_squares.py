@@ -1,33 +1,39 @@
-r"""Nonlinear least squares: the residuals of an observed motion, and their minimum by the Gauss–Newton method.
+r"""Nonlinear least squares: the residuals of observed motions, and their minimum by Levenberg's and Marquardt's method.
 
-Unknown are parameters θ and, optionally, the start (η, δ) of g₀exp(η), ξ₀ + δ. Derivatives are exact through all steps
-of the integrator. With independent noise of size σ the covariance of the estimates is σ²(JᵀJ)⁻¹, to leading order in
-the noise.
+Unknown are parameters θ and, optionally, the starts (η, δ) of g₀exp(η), ξ₀ + δ. Derivatives are exact through all steps
+of the integrator. With independent noise of size σ, and independent prior knowledge of the parameters, θ₀ with standard
+deviations s, the sum of squares, and to leading order in the noise the covariance of the estimates, are
+
+    |y − ŷ(θ)|² + |σ(θ − θ₀)/s|²,   σ²(JᵀJ + diag(σ/s)²)⁻¹.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax import Array, lax
 
 from geonh.analysis.flow import Integration, integrated
-from geonh.arguments.precision import float64
+from geonh.arguments.validators import shortly
 from geonh.engine import mapped
 from geonh.geometry.field import evaluated
-from geonh.groups.base import ArrayLike, Point
+from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System, with_parameters
 
-HALVINGS = 20
+DAMPINGS = (0.0, *np.logspace(-5, 5, 21))
+"""Damping of steps, relative to the largest singular value, in the order in which it is tried."""
 SMALL = 1e-4
 """Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
 ROUNDING = 16 * np.finfo(float).eps
@@ -41,7 +47,7 @@ FREE = 1e-10
 
 
 class ObservedMotion(NamedTuple):
-    """A motion whose parameters ``names`` are sought, and the function by which its nodes are observed."""
+    """Motions of a system whose parameters ``names`` are sought, and the function by which their nodes are observed."""
 
     system: System
     method: Integrator
@@ -50,45 +56,96 @@ class ObservedMotion(NamedTuple):
     observe: Callable
     takes_parameters: bool
 
+    @property
+    def theta(self) -> np.ndarray:
+        """The numbers that the parameters of the system have, shape=[k]."""
+        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self._numbers)])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of all numbers: ``a``, ``A[0, 1]``, ``net.layers[0].weight[2]``."""
+        labels: list[str] = []
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self._numbers):
+            name = self.names[path[0].idx] + jax.tree_util.keystr(path[1:])
+            labels += [f"{name}{list(place)}" if place else name for place in np.ndindex(np.shape(leaf))]
+        return tuple(labels)
+
+    def values(self, theta: ArrayLike) -> dict[str, Any]:
+        """The parameters whose numbers are θ, shape=[k]."""
+        leaves, structure = jax.tree.flatten(self._numbers)
+        ends = np.cumsum([leaf.size for leaf in leaves])
+        parts = [theta[end - leaf.size : end].reshape(leaf.shape) for end, leaf in zip(ends, leaves, strict=True)]
+        whole = eqx.combine(jax.tree.unflatten(structure, parts), [self.system.parameters[name] for name in self.names])
+        return dict(zip(self.names, whole, strict=True))
+
+    @property
+    def _numbers(self) -> list:
+        """The parameters without the functions among their leaves."""
+        return eqx.filter([self.system.parameters[name] for name in self.names], callable, inverse=True)
+
 
 class Unknowns(NamedTuple):
-    """The parameters θ, and the start (g₀, ξ₀), which is projected onto the constraints of these parameters."""
+    """The parameters θ, shape=[k], and the starts (g₀, ξ₀) of R motions, with a first axis of these, which are
+    projected onto the constraints of these parameters."""
 
-    theta: ArrayLike
+    theta: np.ndarray
     g: Point
-    xi: ArrayLike
+    xi: np.ndarray
 
 
 class Prediction(NamedTuple):
-    """Observations of a motion, shape=[N, q], their derivatives in all directions, shape=[directions, N, q], the status
-    of the motion, and its start."""
+    """Observations of R motions, shape=[R, N, q], their derivatives in all directions, shape=[R, directions, N, q],
+    the status of each motion, shape=[R], and their starts."""
 
     observations: np.ndarray
     slopes: np.ndarray
-    status: int
+    status: np.ndarray
     g: Point
     xi: np.ndarray
 
 
 class GaussNewtonStep(NamedTuple):
-    """Step of all unknowns, the standard deviation of the noise, the covariance of the parameters, and the size of
-    their steps that comes from the rounding of the observations."""
+    """Minimum of the linearised problem.
+
+    Attributes
+    ----------
+    step : ndarray
+        Step of all unknowns, θ and the start of each motion.
+    directions, singular, rest : ndarray
+        Directions of unknowns in columns, their singular values, and the parts of the residual that they change.
+    noise : float
+        Standard deviation of the noise.
+    covariance : ndarray, shape=[k, k]
+        Covariance of the parameters.
+    deviations, rounding : ndarray
+        Standard errors of all unknowns, and the size of their steps that comes from the rounding of the observations.
+    """
 
     step: np.ndarray
+    directions: np.ndarray
+    singular: np.ndarray
+    rest: np.ndarray
     noise: float
     covariance: np.ndarray
+    deviations: np.ndarray
     rounding: np.ndarray
 
     @property
     def errors(self) -> np.ndarray:
         """Standard errors of the parameters."""
-        return np.sqrt(np.diag(self.covariance))
+        return self.deviations[: len(self.covariance)]
+
+    def damped(self, damping: float) -> np.ndarray:
+        """Step of Levenberg and Marquardt; that of Gauss and Newton where ``damping`` is 0."""
+        weights = self.singular / (self.singular**2 + (damping * self.singular[0]) ** 2)
+        return self.directions @ (weights * self.rest)
 
     def is_small(self, unknowns: Unknowns, tol: float) -> bool:
-        """True if the parameters change by less than ``tol`` of their errors, or than by rounding."""
-        change = np.abs(self.step[: len(unknowns.theta)])
-        rounding = np.maximum(self.rounding, 4e-16 * np.abs(unknowns.theta))
-        return bool(np.all(change <= np.maximum(tol * self.errors, rounding)))
+        """True if the unknowns change by less than ``tol`` of their errors, or than by rounding."""
+        sizes = np.ones(len(self.step))
+        sizes[: len(unknowns.theta)] = np.abs(unknowns.theta)
+        rounding = np.maximum(self.rounding, 4e-16 * sizes)
+        return bool(np.all(np.abs(self.step) <= np.maximum(tol * self.deviations, rounding)))
 
 
 class Minimum(NamedTuple):
@@ -102,116 +159,166 @@ class Minimum(NamedTuple):
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Sum of squares of the residuals; ``counts`` are the steps from each observation to the next."""
+    """Sum of squares of the residuals of R motions.
+
+    Attributes
+    ----------
+    motion : ObservedMotion
+    data : ndarray, shape=[R, N, q]
+        Observations; nan where there is none.
+    counts : ndarray of int, shape=[N]
+        Steps from each observation to the next.
+    controls : ndarray, shape=[R, nodes, …], optional
+        Controls of each motion, where they differ.
+    sigma : float, optional
+        Standard deviation of the noise; needed with a prior.
+    prior : ndarray, shape=[k]
+        1/s, of the standard deviations s of the parameters about those of the system; 0 where nothing is known.
+    free_start : bool
+        True if the starts are unknown.
+    """
 
     motion: ObservedMotion
     data: np.ndarray
     counts: np.ndarray
+    controls: np.ndarray | None
     sigma: float | None
+    prior: np.ndarray
     free_start: bool
 
-    @property
-    def directions(self) -> np.ndarray:
-        """Directions of (θ, η, δ) in which the motion is differentiated, in rows."""
-        n_parameters, n = len(self.motion.names), self.motion.system.group.dim
-        return np.eye(n_parameters + 2 * n)[: None if self.free_start else n_parameters]
+    @functools.cached_property
+    def seen(self) -> np.ndarray:
+        """Mask of the observations that there are, flat."""
+        return ~np.isnan(self.data).ravel()
 
     def prediction(self, unknowns: Unknowns) -> Prediction:
-        """Motion and its derivatives."""
-        directions = self.directions
-        same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (unknowns, self.counts))
-        motions, slopes = mapped(_predicted, self.motion, (*same, directions))
-        motion = jax.tree.map(lambda a: np.asarray(a[0]), motions)
-        return Prediction(motion.observations, np.asarray(slopes), int(motion.status), motion.g, motion.xi)
+        """Motions and their derivatives."""
+        k, n, many = len(unknowns.theta), self.motion.system.group.dim, len(self.data)
+        directions = np.eye(k + 2 * n)[: None if self.free_start else k]
+        starts = (unknowns.g, unknowns.xi, self.controls)
+        starts = jax.tree.map(lambda a: np.repeat(a, len(directions), axis=0), starts)
+        nodes = (*starts, np.tile(directions, (many, 1)))
+        motions, slopes = mapped(_predicted, (self.motion, unknowns.theta, self.counts), nodes)
+        motions = jax.tree.map(lambda a: a[:: len(directions)], motions)
+        slopes = slopes.reshape(many, len(directions), *slopes.shape[1:])
+        return Prediction(motions.observations, slopes, motions.status, motions.g, motions.xi)
 
-    def residual(self, prediction: Prediction) -> np.ndarray:
-        """Observations minus predictions, flat."""
-        return np.ravel(self.data - prediction.observations)
+    def residual(self, unknowns: Unknowns, prediction: Prediction) -> np.ndarray:
+        """Observations minus predictions, and the same of the prior."""
+        rest = (self.data - prediction.observations).ravel()[self.seen]
+        return np.concatenate([rest, self._prior @ (self.motion.theta - unknowns.theta)])
 
-    def is_exact(self, prediction: Prediction) -> bool:
+    def is_exact(self, unknowns: Unknowns, prediction: Prediction) -> bool:
         """True if the residual is zero to rounding."""
-        return bool(np.linalg.norm(self.residual(prediction)) <= EXACT * np.linalg.norm(self.data))
+        size = np.linalg.norm(self.data.ravel()[self.seen])
+        return bool(np.linalg.norm(self.residual(unknowns, prediction)) <= EXACT * size)
 
     def refuse_failed(self, unknowns: Unknowns, prediction: Prediction) -> None:
-        """Raise RuntimeError if a step of the motion failed."""
-        if prediction.status:
-            system, names = self.motion.system, self.motion.names
-            raise RuntimeError(
-                f"the motion of {system.name} fails with {dict(zip(names, unknowns.theta, strict=True))}: "
-                f"{Result(prediction.status).message}"
-            )
+        """Raise RuntimeError if a step of a motion failed."""
+        for i, status in enumerate(prediction.status):
+            if status:
+                which = "the motion" if len(self.data) == 1 else f"motion {i}"
+                values = shortly(dict(zip(self.motion.labels, unknowns.theta.tolist(), strict=True)))
+                raise RuntimeError(
+                    f"{which} of {self.motion.system.name} fails with {values}: {Result(int(status)).message}"
+                )
 
     def minimum(self, unknowns: Unknowns, prediction: Prediction, tol: float, max_iterations: int) -> Minimum:
-        """Minimum by the Gauss–Newton method with a line search; RuntimeError if it does not converge."""
+        """Minimum by damped steps, of Gauss and Newton where these descend; RuntimeError if it does not converge."""
+        level = 0
         for iteration in range(max_iterations + 1):
             self.refuse_failed(unknowns, prediction)
             step = self.gauss_newton_step(unknowns, prediction)
-            if step.is_small(unknowns, tol) or self.is_exact(prediction):
+            if step.is_small(unknowns, tol) or self.is_exact(unknowns, prediction):
                 return Minimum(unknowns, prediction, step, iteration)
-            unknowns, prediction = self.line_search(unknowns, prediction, step)
+            unknowns, prediction, level = self.descended(unknowns, prediction, step, max(level - 2, 0))
         raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
 
     def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
         """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.
 
-        Among unobservable directions of the start the step is of minimum norm.
+        Among unobservable directions of the starts the step is of minimum norm.
         """
-        names, residual = self.motion.names, self.residual(prediction)
-        k = len(names)
-        J = prediction.slopes.reshape(len(prediction.slopes), -1).T
+        labels, residual, J = self.motion.labels, self.residual(unknowns, prediction), self._jacobian(prediction)
+        observed, k = prediction.observations.ravel()[self.seen], len(unknowns.theta)
         scale = np.linalg.norm(J, axis=0)
         sensitivity = scale[:k] * np.maximum(np.abs(unknowns.theta), 1e-300)
-        unseen = sensitivity <= UNSEEN * np.linalg.norm(prediction.observations)
+        unseen = sensitivity <= UNSEEN * np.linalg.norm(observed)
         if np.any(unseen):
-            raise ValueError(f"the data do not depend on {[names[i] for i in np.flatnonzero(unseen)]}")
+            raise ValueError(f"the data do not depend on {shortly([labels[i] for i in np.flatnonzero(unseen)])}")
         scale = np.where(scale > 0, scale, 1.0)
         left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
         observable = singular > FREE * singular[0]
-        _refuse_unobservable(names, right[~observable])
-        inverse = (right[observable].T / singular[observable]) @ left[:, observable].T / scale[:, None]
+        _refuse_unobservable(labels, right[~observable])
+        right, singular, left = right[observable].T / scale[:, None], singular[observable], left[:, observable].T
+        inverse = right / singular @ left
         if self.sigma is None:
-            freedom = max(self.data.size - int(np.sum(observable)), 1)
+            freedom = max(len(observed) - int(np.sum(observable)), 1)
             noise = float(np.sqrt(residual @ residual / freedom))
         else:
             noise = self.sigma
-        covariance = ((noise * inverse) @ (noise * inverse).T)[:k, :k]
-        rounding = ROUNDING * np.abs(inverse[:k]) @ np.abs(prediction.observations).ravel()
-        return GaussNewtonStep(inverse @ residual, noise, covariance, rounding)
+        covariance = (noise * inverse[:k]) @ (noise * inverse[:k]).T
+        deviations = noise * np.linalg.norm(inverse, axis=1)
+        rounding = ROUNDING * np.abs(inverse[:, : len(observed)]) @ np.abs(observed)
+        return GaussNewtonStep(
+            inverse @ residual, right, singular, left @ residual, noise, covariance, deviations, rounding
+        )
 
-    def line_search(
-        self, unknowns: Unknowns, prediction: Prediction, step: GaussNewtonStep
-    ) -> tuple[Unknowns, Prediction]:
-        """Unknowns after the longest step that lowers the sum of squares, or that is lost in rounding."""
-        residual, k = self.residual(prediction), len(unknowns.theta)
-        for halvings in range(HALVINGS):
-            part = 0.5**halvings * step.step
+    def descended(
+        self, unknowns: Unknowns, prediction: Prediction, step: GaussNewtonStep, level: int
+    ) -> tuple[Unknowns, Prediction, int]:
+        """Unknowns after the least damped step, from a level of ``DAMPINGS`` on, that lowers the sum of squares or is
+        lost in rounding; and its level.
+        """
+        residual, k = self.residual(unknowns, prediction), len(unknowns.theta)
+        for i in range(level, len(DAMPINGS)):
+            part = step.damped(DAMPINGS[i])
             trial = self._moved(unknowns, part)
             new = self.prediction(trial)
-            new_residual = self.residual(new)
+            new_residual = self.residual(trial, new)
             is_small = np.all(np.abs(part[:k]) <= SMALL * step.errors)
             descends = new_residual @ new_residual < residual @ residual or is_small
-            if new.status == 0 and np.all(np.isfinite(new_residual)) and descends:
-                return (trial._replace(g=new.g, xi=new.xi) if self.free_start else trial), new
+            if not np.any(new.status) and np.all(np.isfinite(new_residual)) and descends:
+                return (trial._replace(g=new.g, xi=new.xi) if self.free_start else trial), new, i
         squares = residual @ residual
         raise RuntimeError(f"the estimate did not converge: no step lowers the sum of squares {squares:.6g}")
 
+    @functools.cached_property
+    def _prior(self) -> np.ndarray:
+        """Rows of the prior, shape=[·, k]."""
+        return (self.sigma or 0.0) * np.diag(self.prior)[self.prior > 0]
+
+    def _jacobian(self, prediction: Prediction) -> np.ndarray:
+        """Derivative of the observations and of the prior by θ and the start of each motion."""
+        k = len(self.prior)
+        slopes = prediction.slopes.reshape(*prediction.slopes.shape[:2], -1).swapaxes(1, 2)
+        of_starts = scipy.linalg.block_diag(*slopes[:, :, k:])
+        J = np.hstack([slopes[:, :, :k].reshape(-1, k), of_starts])[self.seen]
+        return np.vstack([J, np.pad(self._prior, ((0, 0), (0, of_starts.shape[1])))])
+
     def _moved(self, unknowns: Unknowns, step: np.ndarray) -> Unknowns:
-        """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the start is known."""
-        group, k = self.motion.system.group, len(unknowns.theta)
-        of_start = step[k:] if self.free_start else np.zeros(2 * group.dim)
-        with float64():
-            eta, delta = jnp.split(jnp.asarray(of_start), 2)
-            g = jax.tree.map(np.asarray, group.project(group.compose(unknowns.g, group.exp(eta))))
-        return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + np.asarray(delta))
+        """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the starts are known."""
+        k = len(unknowns.theta)
+        if not self.free_start:
+            return unknowns._replace(theta=unknowns.theta + step)
+        eta, delta = np.split(step[k:].reshape(len(self.data), -1), 2, axis=1)
+        g = mapped(_moved_point, self.motion.system.group, (unknowns.g, eta))
+        return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + delta)
 
 
-def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None:
+def _moved_point(group: LieGroup, node: tuple[Point, Array]) -> Point:
+    g, eta = node
+    return group.project(group.compose(g, group.exp(eta)))
+
+
+def _refuse_unobservable(labels: tuple[str, ...], directions: np.ndarray) -> None:
     """Raise ValueError where an unobservable direction, a row, involves parameters."""
-    for row in directions[:, : len(names)]:
+    for row in directions[:, : len(labels)]:
         if np.abs(row).max() > 1e-6:
-            mixed = [name for name, part in zip(names, row, strict=True) if abs(part) > 1e-6]
+            mixed = [label for label, part in zip(labels, row, strict=True) if abs(part) > 1e-6]
+            several = " and ".join(mixed) if len(mixed) < 5 else f"{', '.join(mixed[:3])} and {len(mixed) - 3} more"
             raise ValueError(
-                f"the data do not identify {' and '.join(mixed)} separately: give more data, or fewer names"
+                f"the data do not identify {several} separately: give more data, fewer names, or sigma= and prior="
             )
 
 
@@ -224,18 +331,19 @@ class _ObservedRun(NamedTuple):
     xi: Array
 
 
-def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_ObservedRun, Array]:
+def _predicted(tree: tuple, node: tuple[Point, Array, Any, Array]) -> tuple[_ObservedRun, Array]:
     """A motion, and the derivative of its observations in one direction of (θ, η, δ)."""
-    unknowns, counts, direction = node
-    method, clock, group = motion.method, motion.clock, motion.system.group
-    k, n = len(motion.names), group.dim
+    motion, theta, counts = tree
+    g, xi, controls, direction = node
+    method, group = motion.method, motion.system.group
+    clock = motion.clock if controls is None else motion.clock._replace(controls=controls)
+    k, n = len(theta), group.dim
 
     def along(s: Array) -> _ObservedRun:
         observations: Array
-        values = unknowns.theta + s * direction[:k]
-        system = with_parameters(motion.system, dict(zip(motion.names, values, strict=True)))
-        start = onto(system, group.compose(unknowns.g, group.exp(s * direction[k : k + n])), clock.t0)[0]
-        velocity = system.projected_velocity(system.at(start, clock.t0), unknowns.xi + s * direction[k + n :])
+        system = with_parameters(motion.system, motion.values(theta + s * direction[:k]))
+        start = onto(system, group.compose(g, group.exp(s * direction[k : k + n])), clock.t0)[0]
+        velocity = system.projected_velocity(system.at(start, clock.t0), xi + s * direction[k + n :])
 
         def observation(done: Integration, count: Array) -> tuple[Integration, Array]:
             done = integrated(system, method, clock, done, count)

@@ -177,7 +177,11 @@ def steering_problem(
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
-    if ends.end is None and (ends.xi_end is None or isinstance(ends.xi_end, str)) and all(part is None for part in wanted):
+    if (
+        ends.end is None
+        and (ends.xi_end is None or isinstance(ends.xi_end, str))
+        and all(part is None for part in wanted)
+    ):
         raise ValueError("nothing is asked of the motion, and u = 0 is best: give end, terminal or a cost")
     t0, span = float(as_constant(t0, "t0")), as_duration(span, "span")
     states = _states(system, ends, t0, span)

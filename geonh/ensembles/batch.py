@@ -175,9 +175,11 @@ def as_members(
     given: dict[str, Any] = {}
     for name, value in values.items():
         if name == "g0" and not is_drawn(value):
-            given[name] = ones[name] if value is None else _point(system, value, ones[name])
+            given[name] = ones[name] if value is None else point_or_points(system, value, ones[name])
         elif name == "g0":
-            given[name] = value._replace(g=_point(system, value.g, ones[name])) if isinstance(value, Near) else value
+            given[name] = (
+                value._replace(g=point_or_points(system, value.g, ones[name])) if isinstance(value, Near) else value
+            )
         else:
             given[name] = value if is_drawn(value) else as_float64(value, name)
     known = system.parameters
@@ -312,7 +314,7 @@ def _identity_like(system: System) -> Any:
     return jax.tree.map(np.asarray, system.point(None))
 
 
-def _point(system: System, g0: Any, one: Any) -> Any:
+def point_or_points(system: System, g0: Any, one: Any) -> Any:
     """Group element, or batch of them, with the structure of ``one``."""
     entries = list(g0) if isinstance(one, tuple) else [g0]
     if len(entries) != len(jax.tree.leaves(one)):

@@ -2,6 +2,8 @@
 
 import warnings
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -102,17 +104,126 @@ def test_a_fall_from_an_unknown_start_is_a_parabola_through_the_points():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"names": ["b"]}, "among the parameters"),
+        ({"names": ["b"]}, r"sleigh has no parameter 'b', it has \['I', 'a'\]"),
+        ({"names": ["a", "a"]}, "each once"),
         ({"at": AT[::-1]}, "increase"),
         ({"at": AT[:-1]}, "shape"),
         ({"data": TRUE[:, :1]}, "1 columns, observe gives 2"),
+        ({"data": TRUE * np.inf}, "nan where there is no observation, got inf"),
+        ({"data": np.full_like(TRUE, np.nan)}, "0 observations do not determine 1 parameters"),
         ({"observe": lambda g: g}, "observe takes"),
+        ({"prior": 1.0}, "prior= needs sigma="),
+        ({"prior": {"I": 1.0}, "sigma": 0.1}, "prior: 'I' is not among names"),
+        ({"prior": {"a": 0.0}, "sigma": 0.1}, "prior of a must be positive"),
+        ({"data": np.stack([TRUE] * 3), "xi0": [START] * 2}, r"xi0 must have shape \[3\], or \[3, 3\] for 3 motions"),
+        (
+            {"data": np.stack([TRUE] * 2), "g0": np.zeros((4, 3))},
+            r"g0 must have shape \[3\], or \[2, 3\] for 2 motions",
+        ),
     ],
 )
 def test_bad_input_is_named(changes, words):
-    given = {"names": ["a"], "data": TRUE, "at": AT, "observe": place} | changes
+    given = {"names": ["a"], "data": TRUE, "at": AT, "observe": place, "xi0": START, "dt": 0.02} | changes
     with pytest.raises((ValueError, TypeError), match=words):
-        estimate(family(0.2, 1.0), given["names"], given["data"], given["at"], given["observe"], xi0=START, dt=0.02)
+        estimate(family(0.2, 1.0), **given)
+
+
+def test_several_motions_add_what_they_tell():
+    """Of data without noise JᵀJ is the sum of those of all motions, each from its own start."""
+    starts, places = [[0.8, 0.5, 0.0], [-0.3, 0.9, 0.0]], [[0.0, 0.0, 0.0], [2.0, 1.0, -1.0]]
+    options = {"xi0": starts, "g0": places, "dt": 0.02}
+    each = [{"xi0": xi, "g0": g, "dt": 0.02} for xi, g in zip(starts, places, strict=True)]
+    data = [gn.solve(family(0.3, 1.2), "gauss4", **one, n_steps=400).g[AT, 1:] for one in each]
+    both = estimate(family(0.2, 1.0), ["a", "I"], data, AT, place, **options, sigma=0.01)
+    alone = [
+        estimate(family(0.2, 1.0), ["a", "I"], seen, AT, place, **one, sigma=0.01)
+        for seen, one in zip(data, each, strict=True)
+    ]
+    np.testing.assert_allclose(list(both.values.values()), [0.3, 1.2], rtol=1e-9)
+    information = sum(np.linalg.inv(fit.covariance) for fit in alone)
+    np.testing.assert_allclose(np.linalg.inv(both.covariance), information, rtol=1e-6)
+    assert both.residuals.shape == (2, len(AT), 2)
+    np.testing.assert_array_equal(both.g, places)
+    np.testing.assert_allclose(both.xi, starts, atol=1e-15)
+
+
+def test_starts_of_several_motions_are_those_of_each_alone():
+    """Where all parameters are known but one that the motions share, by a prior that is next to certain."""
+    at, truth = np.arange(0, 101, 5), [([1.0], [2.0]), ([-3.0], [0.5]), ([0.0], [4.0])]
+    body = gn.System(Translations(1), metric=[1.0], potential=fall, parameters={"g": 9.81})
+    t, rng = 0.01 * at, np.random.default_rng(3)
+    data = np.array([g + xi * t[:, None] - 9.81 * t[:, None] ** 2 / 2 for g, xi in map(np.array, truth)])
+    data += 0.01 * rng.normal(size=data.shape)
+    options = {"dt": 0.01, "free_start": True, "sigma": 0.01, "prior": 1e-9}
+    both = estimate(body, "g", data, at, height, g0=[[0.0]] * 3, xi0=[[0.0]] * 3, **options)
+    for i in range(3):
+        slope, level = np.polyfit(t, data[i, :, 0] + 9.81 * t**2 / 2, 1)
+        np.testing.assert_allclose([both.g[i, 0], both.xi[i, 0]], [level, slope], atol=1e-7)
+
+
+def test_missing_observations_are_left_out():
+    data = noisy(2)
+    gaps = data.copy()
+    gaps[5:9] = np.nan
+    kept = np.r_[:5, 9 : len(AT)]
+    options = {"xi0": START, "dt": 0.02}
+    result = estimate(family(0.2, 1.0), ["a", "I"], gaps, AT, place, **options)
+    other = estimate(family(0.2, 1.0), ["a", "I"], data[kept], AT[kept], place, **options)
+    np.testing.assert_allclose(result.covariance, other.covariance, rtol=1e-9)
+    np.testing.assert_allclose(list(result.values.values()), list(other.values.values()), rtol=1e-9)
+    assert np.isnan(result.residuals[5:9]).all()
+
+
+def test_a_prior_is_weighed_against_the_data():
+    """Of a height that is linear in g both are known in closed form."""
+    at, sigma, width = np.arange(5, 51, 5), 0.05, 0.4
+    t = 0.01 * at
+    data = (-9.81 * t**2 / 2 + sigma * np.random.default_rng(4).normal(size=t.size))[:, None]
+    body = gn.System(Translations(1), metric=[1.0], potential=fall, parameters={"g": 9.0})
+    result = estimate(body, "g", data, at, height, xi0=[0.0], dt=0.01, sigma=sigma, prior={"g": width})
+    a = -(t**2) / 2
+    precision = a @ a / sigma**2 + 1 / width**2
+    assert abs(result.values["g"] - (a @ data[:, 0] / sigma**2 + 9.0 / width**2) / precision) < 1e-9
+    assert abs(result.errors["g"] * np.sqrt(precision) - 1) < 1e-9
+
+
+def springs(K):
+    pull = {"metric": np.eye(2), "potential": lambda x, p: x @ p["K"] @ x / 2}
+    return gn.System(Translations(2), **pull, parameters={"K": np.array(K)}, name="springs")
+
+
+def test_arrays_are_estimated_entry_by_entry():
+    """Only the symmetric part of K moves the body: the rest is as before, or refused without a prior."""
+    K, at = np.array([[3.0, 1.0], [1.0, 2.0]]), np.arange(5, 101, 5)
+    start = {"g0": [1.0, 0.4], "xi0": [0.0, 0.3], "dt": 0.02}
+    data = gn.solve(springs(K), "gauss4", **start, n_steps=100).g[at]
+    guess = [[2.5, 1.3], [0.9, 2.4]]
+    with pytest.raises(ValueError, match=r"do not identify K\[0, 1\] and K\[1, 0\] separately"):
+        estimate(springs(guess), "K", data, at, height, **start)
+    result = estimate(springs(guess), "K", data, at, height, **start, sigma=1e-6, prior=1.0)
+    assert result.values["K"].shape == result.errors["K"].shape == (2, 2)
+    assert result.covariance.shape == (4, 4)
+    np.testing.assert_allclose(result.values["K"], K + np.array([[0.0, 0.2], [-0.2, 0.0]]), atol=1e-5)
+    np.testing.assert_allclose(result.errors["K"][0, 1], np.sqrt(0.5), rtol=1e-4)
+    assert result.system.parameters["K"] is result.values["K"]
+
+
+def test_each_motion_may_have_its_own_controls():
+    cart = gn.System(
+        Translations(1),
+        metric=lambda x, p: [[p["m"]]],
+        forces=lambda t, x, xi, u: u,
+        parameters={"m": 2.0},
+        name="cart",
+    )
+    push, at = np.random.default_rng(5).normal(size=(2, 41, 1)), np.arange(4, 41, 4)
+    heavy = cart.with_parameters(m=3.0)
+    options = {"xi0": [0.0], "dt": 0.05, "method": "gni"}
+    data = [gn.solve(heavy, n_steps=40, controls=u, **options).g[at] for u in push]
+    result = estimate(cart, "m", data, at, height, controls=push, **options)
+    assert abs(result.values["m"] - 3.0) < 1e-9
+    with pytest.raises(ValueError, match="controls have a first axis of 2, but there are 3 motions"):
+        estimate(cart, "m", [*data, data[0]], at, height, controls=push, **options)
 
 
 def test_what_the_data_do_not_tell_is_said():
@@ -213,3 +324,25 @@ def test_a_fit_to_data_with_almost_no_noise_converges(noise):
             bent(*guess), ["b", "c"], data, at, lambda g, xi: g[jnp.array([0, 2])], g0=g0, xi0=xi0, **options
         )
         assert max(abs(result.values["b"] - 0.8), abs(result.values["c"] - 0.5)) < 10 * noise
+
+
+def test_a_module_is_estimated_leaf_by_leaf():
+    """A force that is linear in the place, by an Equinox layer."""
+
+    def body(layer):
+        pull = {"metric": [1.0], "forces": lambda t, x, xi, u, p: -p["net"](x)}
+        return gn.System(Translations(1), **pull, parameters={"net": layer}, name="body on a spring")
+
+    def linear(weight, bias):
+        with gn.float64():
+            layer = eqx.nn.Linear(1, 1, key=jax.random.key(0))
+            values = jnp.array([[weight]]), jnp.array([bias])
+            return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, values)
+
+    at, options = np.arange(5, 101, 5), {"g0": [1.0], "xi0": [0.0], "dt": 0.02}
+    data = gn.solve(body(linear(3.0, 0.5)), "gauss4", **options, n_steps=100).g[at]
+    result = estimate(body(linear(2.5, 0.2)), "net", data, at, height, **options)
+    np.testing.assert_allclose(result.values["net"].weight, [[3.0]], rtol=1e-9)
+    np.testing.assert_allclose(result.values["net"].bias, [0.5], rtol=1e-9)
+    assert result.covariance.shape == (2, 2)
+    assert str(result).startswith("net (noise")
