@@ -31,7 +31,7 @@ class MotionFamily:
         known = [name for name, value in self.system.parameters.items() if np.shape(value) == ()]
         for name in self.names:
             if name is not None and name not in known:
-                raise ValueError(f"{name!r} is not a number among the parameters of {self.system.name}: {known}")
+                raise ValueError(f"parameter {name!r} is not a number among those of {self.system.name}: {known}")
         if None in self.names and not callable(self.motion):
             raise ValueError("nothing depends on the values of no parameter: motion must be a function of the values")
         self.spins = generators(self.system, self.spins)

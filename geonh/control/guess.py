@@ -50,13 +50,19 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
     group, n_u = system.group, steering.n_controls
     if isinstance(guess, Trajectory):
         nodes = jax.tree.map(np.asarray, guess.g)
+        shapes = tuple(a.shape[1:] for a in jax.tree.leaves(nodes))
+        if shapes != group.point_shapes:
+            raise ValueError(f"guess is a trajectory of {guess.system.name}, on {guess.system.group} and not on {group}")
         return interpolated_motion(
             problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span, 0.0), span
         )
     if callable(guess):
         times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
-        with float64():
-            pairs = [guess(float(t)) for t in times]
+        try:
+            with float64():
+                pairs = [guess(float(t)) for t in times]
+        except Exception as error:
+            raise TypeError(f"guess, a function of t, raised {type(error).__name__}: {error}") from error
         has_tracers(guess=pairs)  # refuses a list that contains itself
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise TypeError(f"guess must return (g, u), got {shortly(pairs[0])}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from geonh.arguments.inspection import careful
 from geonh.arguments.precision import has_tracers
 from geonh.arguments.validators import as_constant, as_count, as_float64, close, shortly
 from geonh.engine import computed
-from geonh.geometry.field import evaluated, takes_parameters, tried
+from geonh.geometry.field import argument_names, evaluated, takes_parameters, tried
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.clock import Clock
@@ -198,7 +197,7 @@ def steering_problem(
     of_nodes = of_components + paths
     of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
     cost = effort if wanted.cost is None else wanted.cost
-    takes_xi = callable(cost) and "xi" in list(signature(cost).parameters)[2:3]
+    takes_xi = callable(cost) and argument_names(cost, 3)[2] == "xi"
     arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
     ending = wanted.terminal_cost
     conditions = Conditions(

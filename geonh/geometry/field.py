@@ -231,7 +231,7 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     except SystemError as error:  # of JAX's pytrees
         raise ValueError(f"{name} {ENDLESS}") from error
     except Exception as error:
-        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(described, args)))
+        given = ", ".join(map("{} = {}".format, argument_names(function, len(args)), map(described, args)))
         raise ValueError(f"{name} could not be evaluated, given {given}: {error_text(error)}") from error
     return _as_array(value, name)
 
@@ -245,7 +245,7 @@ def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], b
     return jaxpr.out_avals[0].shape, inspected(name, jaxpr)
 
 
-def _names(function: Callable, n: int) -> list[str]:
+def argument_names(function: Callable, n: int) -> list[str]:
     """Names of the first n arguments in the definition of a function."""
     try:
         named = list(inspect.signature(function).parameters)

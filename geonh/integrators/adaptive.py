@@ -64,7 +64,7 @@ def Adaptive(
     kind = method.guarantees.steps
     if kind == "fixed":
         raise ValueError(
-            f"{type(method).__name__} has steps of one length: it has no embedded error estimate, and is not symmetric "
+            f"method {type(method).__name__} has steps of one length: it has no embedded error estimate, and is not symmetric "
             "with a velocity as its node; take RKMK(8) or Gauss(2)"
         )
     if kind == "controlled":

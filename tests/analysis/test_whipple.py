@@ -105,7 +105,7 @@ def test_root_locus_over_a_parameter(riding):
     for trail, roots in zip(trails, locus.eigenvalues, strict=True):
         line = linearise(bicycle(c=trail), *motion(trail))
         np.testing.assert_allclose(np.sort(roots), np.sort(line.eigenvalues), rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match="is not a number among the parameters"):
+    with pytest.raises(ValueError, match="is not a number among those"):
         root_locus(system, trails, motion, parameter="trail")
     with pytest.raises(ValueError, match="nothing depends on the values"):
         root_locus(system, trails, motion(0.08))
