@@ -79,7 +79,7 @@ def test_a_sleigh_goes_round_an_obstacle_in_spite_of_a_push():
 def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match="barrier must be positive"):
         mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, barrier=0.0)
-    controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4)
+    controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, end=[0.0])
     with pytest.raises(ValueError, match="there is no plan yet"):
         _ = controller.plan
     for t in (0.0, -1e308, 1e308):  # from any other time a plan begins anew
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_said():
         controller(0.0, [0.0], [0.0, 1.0])
     with pytest.raises(RuntimeError, match="no plan of mass"):
         mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, end=[1.0], bounds=(-0.1, 0.1))(0.0, [0.0], [0.0])
-    controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4)
+    controller = mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, end=[0.0])
     for name in ("t", "g", "xi"):
         given = {"t": 0.0, "g": np.zeros(1), "xi": np.zeros(1)}
         with pytest.raises(TypeError, match=f"^{name} must not be traced"), gn.float64():
