@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.engine import mapped
+from geonh.engine import first_of_batch, mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
@@ -93,7 +93,7 @@ def flow_derivatives(problem: BoundaryProblem, arc: Arc) -> FlowDerivatives:
     arc = arc._replace(span=np.float64(arc.span), value=np.float64(arc.value))
     arcs = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), arc)
     flow, slopes = mapped(_directional, problem, (arcs, directions))
-    residual, start, end, status = jax.tree.map(lambda a: a[0], flow)
+    residual, start, end, status = first_of_batch(flow)
     return FlowDerivatives(residual, start, end, int(status), *(np.asarray(slope).T for slope in slopes))
 
 

@@ -30,7 +30,7 @@ from geonh.analysis.states import IDENTITY, random_states, require_scalars
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine import mapped
+from geonh.engine import batch_of_one, mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
@@ -98,7 +98,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     point = system.point(g, name="g")
     system = system.with_rank_at(point)
     velocity = np.asarray(system.project(point, as_float64(xi, "xi", (system.group.dim,))))
-    nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
+    nodes = batch_of_one((point, velocity))
     u = value_of_controls(system, controls, t, point, velocity)
     return float(_divergences(system, nodes, as_float64(t, "t", ()), u)[0])
 

@@ -17,6 +17,7 @@ import numpy as np
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64, as_names, as_part, close
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
+from geonh.engine import first_of_batch
 from geonh.ensembles.batch import parted_controls, point_or_points
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
@@ -208,7 +209,7 @@ def estimate(
     prediction, step = minimum.prediction, minimum.step
     result = motion.values(minimum.unknowns.theta)
     _warn_of_structure(fit.data - prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
-    one = (lambda tree: jax.tree.map(lambda a: a[0], tree)) if many is None else (lambda tree: tree)
+    one = first_of_batch if many is None else lambda tree: tree
     return Estimate(
         values={name: _plain(value) for name, value in result.items()},
         errors={name: _plain(value) for name, value in motion.values(step.errors).items()},

@@ -52,7 +52,9 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
         nodes = jax.tree.map(np.asarray, guess.g)
         shapes = tuple(a.shape[1:] for a in jax.tree.leaves(nodes))
         if shapes != group.point_shapes:
-            raise ValueError(f"guess is a trajectory of {guess.system.name}, on {guess.system.group} and not on {group}")
+            raise ValueError(
+                f"guess must be a trajectory on {group}, with points of {group.point_shapes}, got {shapes}"
+            )
         return interpolated_motion(
             problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span, 0.0), span
         )

@@ -31,7 +31,7 @@ from jax import Array, lax
 
 from geonh.arguments.signatures import validated
 from geonh.diagnostics.structure import time_reversed
-from geonh.engine import mapped
+from geonh.engine import batch_of_one, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse
 from geonh.integrators.clock import Clock
@@ -207,7 +207,7 @@ def at_one_state(system: System, method: Integrator, start: InitialData) -> tupl
     """Problem of a validated start, and its state as the only one of many."""
     state = Start(start.clock.t0, start.g, start.xi)
     problem = Problem(known_sound(system, method, start), method, start.clock)
-    return problem, jax.tree.map(lambda a: np.asarray(a)[None], state)
+    return problem, batch_of_one(state)
 
 
 def _inverse(problem: Problem) -> Integrator | None:

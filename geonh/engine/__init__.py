@@ -3,9 +3,10 @@
 The rest of the library uses the names below, and two modules: ``lowering``, to register operations of its own, and
 ``internals``, JAX's names for the rules of primitives. ``docs/engine.md`` describes each.
 
-- Programs: ``mapped``, ``computed``, ``prepared`` (functions); ``stepping``, ``batch_stepping`` (loops of a step, for
-  one state and for a batch, of the types ``Stepping`` and ``BatchStepping``); ``is_array`` (what is a parameter of a
-  program); ``Partition`` (arguments of several programs, taken apart once); ``EngineWarning``.
+- Programs: ``mapped``, ``computed``, ``prepared`` (functions), ``batch_of_one``, ``first_of_batch`` (their nodes);
+  ``stepping``, ``batch_stepping`` (loops of a step, for one state and for a batch, of the types ``Stepping`` and
+  ``BatchStepping``); ``is_array`` (what is a parameter of a program); ``Partition`` (arguments of several programs,
+  taken apart once); ``EngineWarning``.
 - Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``; an
   ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
@@ -22,8 +23,10 @@ from geonh.engine.compiled import (
     EngineWarning,
     Partition,
     Stepping,
+    batch_of_one,
     batch_stepping,
     computed,
+    first_of_batch,
     is_array,
     mapped,
     prepared,
@@ -62,6 +65,7 @@ __all__ = [
     "Target",
     "as_given",
     "as_numbers",
+    "batch_of_one",
     "batch_stepping",
     "busy",
     "call_in_numpy",
@@ -70,6 +74,7 @@ __all__ = [
     "depends",
     "differentiated_as",
     "exported",
+    "first_of_batch",
     "forward_only",
     "in_float64",
     "in_numpy",

@@ -71,6 +71,16 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
 
 
+def batch_of_one(node: Any) -> Any:
+    """A node as NumPy arrays with a batch axis of length 1 in front."""
+    return jax.tree.map(lambda a: np.asarray(a)[None], node)
+
+
+def first_of_batch(nodes: Any) -> Any:
+    """The first node along the first axis of all arrays."""
+    return jax.tree.map(lambda a: a[0], nodes)
+
+
 def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
     parts = Partition.of(tree)
@@ -321,7 +331,7 @@ class _XlaMap:
 
     def one(self, arrays: Any, node: Any) -> Any:
         """XLA counterpart of ``native.Map.one``."""
-        return jax.tree.map(lambda a: a[0], self.run(arrays, jax.tree.map(lambda a: np.asarray(a)[None], node)))
+        return first_of_batch(self.run(arrays, batch_of_one(node)))
 
 
 class _LoopState(NamedTuple):

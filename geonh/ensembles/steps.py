@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.engine import BatchStepping, batch_stepping, mapped
+from geonh.engine import BatchStepping, batch_stepping, first_of_batch, mapped
 from geonh.ensembles.batch import Batch, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import MemberEvents
@@ -165,7 +165,7 @@ def next_or_same(problem: Problem, state: State) -> tuple[State, Array]:
 def _runner(sweep: Configuration, shared: Shared, batch: Batch, state: State) -> BatchStepping:
     """Loop over members that differ in the data that the sweep varies; ``state`` of one of them."""
     members, varied = batch.members, sweep.members.varied
-    one = jax.tree.map(lambda a: a[0], members)
+    one = first_of_batch(members)
     parameters = {name: v if name in varied else one.parameters[name] for name, v in members.parameters.items()}
     t0, dt = (getattr(members if name in varied else one, name) for name in ("t0", "dt"))
     many = members._replace(parameters=parameters, t0=t0, dt=dt)

@@ -64,8 +64,8 @@ def Adaptive(
     kind = method.guarantees.steps
     if kind == "fixed":
         raise ValueError(
-            f"method {type(method).__name__} has steps of one length: it has no embedded error estimate, and is not symmetric "
-            "with a velocity as its node; take RKMK(8) or Gauss(2)"
+            f"method {type(method).__name__} has steps of one length: it has no embedded error estimate, and is not "
+            "symmetric with a velocity as its node; take RKMK(8) or Gauss(2)"
         )
     if kind == "controlled":
         if monitor is not None:

@@ -35,7 +35,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import orthonormal_forms, pivots, saddle
 from geonh.arguments.validators import as_constant, as_flag, shortly
-from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
+from geonh.engine import SIDE_BY_SIDE, batch_of_one, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import EXPLICIT, explicit_step
@@ -146,7 +146,7 @@ class Feedback(Integrator):
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
         """Fastest rate of attraction at a start on the constraints, 1/s: the spectral radius of ∇²V; xi0, shape=[n]."""
-        node = jax.tree.map(lambda a: np.asarray(a)[None], (g0, xi0))
+        node = batch_of_one((g0, xi0))
         return float(np.linalg.eigvalsh(mapped(_hessian_at, (self, system), node)[0]).max())
 
     def _is_stable(self, system: System, dt: Array, z: Array, excess: float = 1.0) -> Array | bool:

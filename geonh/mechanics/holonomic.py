@@ -18,7 +18,7 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
-from geonh.engine import computed
+from geonh.engine import batch_of_one, computed, first_of_batch
 from geonh.groups.base import Point
 
 SMALL = 4e-15
@@ -85,9 +85,9 @@ def from_afar(system: Any, g: Point, t: Any) -> Point:
     """
     if is_traced(system, g):
         return onto(system, g, t)[0]
-    way = all_from_afar(lambda g: _alone(computed(corrected, system, (_only(g), t))), _alone(g))
+    way = all_from_afar(lambda g: batch_of_one(computed(corrected, system, (first_of_batch(g), t))), batch_of_one(g))
     if way.converged[0]:
-        return _only(way.g)
+        return first_of_batch(way.g)
     if way.ended[0]:
         raise ValueError(
             f"the holonomic constraints of {system.name} contradict each other near g0: φ = {way.phi[0]}, where "
@@ -130,14 +130,6 @@ def all_from_afar(step: Callable[[Point], tuple[Point, np.ndarray, np.ndarray]],
 def _chosen(which: np.ndarray, one: Point, other: Point) -> Point:
     """Points of ``one`` where ``which`` holds, and of ``other`` elsewhere."""
     return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (np.ndim(a) - 1)), a, b), one, other)
-
-
-def _alone(tree: Any) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[None], tree)
-
-
-def _only(tree: Any) -> Any:
-    return jax.tree.map(lambda a: a[0], tree)
 
 
 def corrected(system: Any, node: tuple) -> tuple[Point, Array, Array]:

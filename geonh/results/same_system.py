@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
-from geonh.engine import mapped
+from geonh.engine import first_of_batch, mapped
 from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
@@ -57,7 +57,7 @@ def function_values(
     at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.t, trajectory.g, trajectory.xi))
     values = mapped(_values, (system, clock), at)
     traces = {"geonh": __version__, "jax": jax.__version__}
-    node = jax.tree.map(lambda a: a[0], at)
+    node = first_of_batch(at)
     rows = None
     if clock is not None and clock.controls is not None and not callable(clock.controls):
         rows = np.asarray(clock.controls)[: int(trajectory.k[-1]) + 1]
@@ -78,7 +78,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
         return FunctionValues(nodes, {}, {})
     at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
     values_at_nodes = mapped(_event_values, (system, events), at)
-    node = jax.tree.map(lambda a: a[0], at)
+    node = first_of_batch(at)
     with float64():
         event_traces = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, event_traces, strict=True)]

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.engine import prepared, stepping
+from geonh.engine import batch_of_one, first_of_batch, prepared, stepping
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -111,7 +111,7 @@ class ModeLoop(Watching):
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
         """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
         entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))
-        state, xi, values = _one(self._enter(_many(entry)))
+        state, xi, values = first_of_batch(self._enter(batch_of_one(entry)))
         self._begin_at(self.clock._replace(t0=entry.t0, dt=clock.dt), state, xi, values)
         return state
 
@@ -121,7 +121,7 @@ class ModeLoop(Watching):
         xi = values = np.zeros(0)
         if self.names:
             timed = self._timed(Node.of(state))
-            xi, values = _one(prepared(_at_node, self._problem, _one(timed))(timed))
+            xi, values = first_of_batch(prepared(_at_node, self._problem, first_of_batch(timed))(timed))
         self._begin_at(clock, state, xi, values)
 
     def _set(self, clock: Clock) -> None:
@@ -143,7 +143,7 @@ class ModeLoop(Watching):
     # --- programs -------------------------------------------------------------------------------------------
     def _timed(self, what: Any) -> Timed:
         """Arguments of a program for one node, with a first axis."""
-        return _many(Timed(self.clock.t0, self.clock.dt, what))
+        return batch_of_one(Timed(self.clock.t0, self.clock.dt, what))
 
     @cached_property
     def _enter(self) -> Callable[[Any], Any]:
@@ -176,7 +176,7 @@ class ModeLoop(Watching):
 
     @cached_property
     def _soon(self) -> Callable[[Any], Any]:
-        return prepared(_values_soon, self._problem, _one(self._timed(Node.of(self.begin.state))))
+        return prepared(_values_soon, self._problem, first_of_batch(self._timed(Node.of(self.begin.state))))
 
     def buffer(self, n_nodes: int) -> np.ndarray:
         """Buffer for the rows of that many nodes."""
@@ -193,27 +193,19 @@ class ModeLoop(Watching):
             return watched.xi
         node = Node.of(watched.state)
         timed = self._timed(node)
-        return prepared(_velocity, self._problem, _one(timed))(timed)[0]
+        return prepared(_velocity, self._problem, first_of_batch(timed))(timed)[0]
 
     def leave(self, transition: Transition, here: Place) -> Left:
         """Place after the reset of a transition."""
         if transition.name not in self._leaving:
             self._leaving[transition.name] = prepared(left_by, (self.system, transition.reset), here)
-        return _one(self._leaving[transition.name](_many(here)))
+        return first_of_batch(self._leaving[transition.name](batch_of_one(here)))
 
     def arrive(self, here: Place, projects: bool) -> Arrived:
         """Place after a transition to this mode, onto whose constraints the velocity is projected if wanted."""
         if projects not in self._arriving:
             self._arriving[projects] = prepared(arrived_at, (self.system, projects), here)
-        return _one(self._arriving[projects](_many(here)))
-
-
-def _many(tree: Any) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[None], tree)
-
-
-def _one(tree: Any) -> Any:
-    return jax.tree.map(lambda a: a[0], tree)
+        return first_of_batch(self._arriving[projects](batch_of_one(here)))
 
 
 def _at(problem: Problem, timed: Any) -> Problem:
