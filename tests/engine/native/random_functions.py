@@ -126,7 +126,7 @@ def random_function(rng, parts=8):
     used = rng.integers(5, n, 2)
 
     def function(x, k):
-        pool = [x, k, jnp.asarray(table), jnp.sum(x * x), jnp.asarray(offset)]
+        pool = [x, jnp.asarray(k), jnp.asarray(table), jnp.sum(x * x), jnp.asarray(offset)]
         for name, i, j in plan:
             a, b = pool[i], pool[j]
             if name in BINARY:
