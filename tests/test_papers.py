@@ -62,6 +62,7 @@ def test_sleigh_errors_of_gni_and_dla_and_of_the_one_sided_constraint():
     assert 10 < one_sided / dla < 100
 
 
+@pytest.mark.slow
 def test_suslov_by_feedback_with_euler_steps():
     """Feedback, figures 1 and 2: h = 10⁻³, all gains 100, from Π = (0, 1, 1) over 10 s."""
     system, start, result = entry("suslov")
@@ -150,6 +151,7 @@ def test_oscillator_poincare_sections_over_400_seconds():
     assert off[2] > 10 * off[1]
 
 
+@pytest.mark.slow
 def test_rolling_ball_orbit_of_the_slides():
     """Slides: DLA on the Atiyah groupoid with the trace constraint, h = 0.01, from (0.99, 1), (1, 0.99), 20 000 steps.
 

@@ -113,6 +113,7 @@ def lost_measure(found, method, g, xi, n_steps):
     return lost, np.ptp(np.concatenate(volumes))
 
 
+@pytest.mark.slow
 def test_measure():
     system, found = sphere(0.4)
     lost, changes = lost_measure(found, VolumePreserving(), ROLLED, start(system), 200)

@@ -40,7 +40,7 @@ def test_the_sleeping_top_over_spin_and_weight():
     ("changes", "error", "words"),
     [
         ({"first": []}, ValueError, "first must be of shape"),
-        ({"parameters": ("a", "b")}, ValueError, "not a number among the parameters"),
+        ({"parameters": ("a", "b")}, ValueError, "not a number among those"),
         ({"parameters": "a"}, TypeError, "two names"),
         ({"motion": (None, [0.0, 1.0, 0.0])}, ValueError, "motion must be a function of the values"),
         ({"motion": lambda u, a: 1 / 0}, ValueError, "could not be evaluated at 1, 0.2"),

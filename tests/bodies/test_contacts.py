@@ -107,6 +107,7 @@ def test_starts_lower_a_free_body_onto_the_plane():
     np.testing.assert_allclose(system.constraint_residual(x, xi), 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_of_a_turned_wheel_are_those_of_its_own_frame():
     """A wheel about its joint's axis is computed where it is carried; given in a fixed link on it, in its own frame."""
     links = list(cart("free").tree.links)

@@ -68,6 +68,7 @@ def test_run_prints_the_invariants_and_saves_file_and_figure(tmp_path):
     assert (tmp_path / "chaplygin-sphere.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_check_predicts_the_changes_of_invariants():
     result = geonh("check", "chaplygin-sleigh", "--method", "rkmk4", "--dt", "0.1", "--steps", "400")
     assert result.exit_code == 0

@@ -9,6 +9,7 @@ from geonh.control import optimal_control
 OPTIONS = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 20}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -17,7 +18,6 @@ OPTIONS = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 20}
     ],
     ids=["force", "speed"],
 )
-@pytest.mark.quick("speed")
 def test_what_cannot_be_met_is_said(asked, words):
     with pytest.raises(RuntimeError, match=words):
         optimal_control(MASS, **OPTIONS, **asked)

@@ -50,6 +50,7 @@ def test_the_sleigh_turns_at_least_cost():
     assert abs(finer.cost - J[2]) < 1e-10
 
 
+@pytest.mark.slow
 def test_an_end_at_rest_on_a_circle():
     """The nearest point of the circle, reached at the cost 12d²/T³ of rest to rest."""
     plane = gn.System(Translations(2), metric=[1.0, 1.0], forces=push)

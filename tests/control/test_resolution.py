@@ -65,6 +65,7 @@ def sideways(t, g, xi, u):
     return (g[0] - 1.0) ** 2 + (g[1] + 0.1) ** 2
 
 
+@pytest.mark.slow
 def test_the_cheaper_way_round_an_obstacle_is_found():
     mass = gn.System(Translations(2), metric=[1.0, 1.0], forces=lambda t, x, xi, u: u, name="mass")
     options = {"end": [2.0, 0.0], "n_controls": 2, "span": 2.0, "n_steps": 20, "path": (sideways, 0.25, np.inf)}

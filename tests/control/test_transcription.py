@@ -70,12 +70,13 @@ def richardson(of, h=1e-3):
     return first, (4 * near - far) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
     [
         (gn.RKMK(4), {}),
-        pytest.param(gn.SymmetricProjection(), {}, marks=pytest.mark.slow),
-        pytest.param(gn.SymmetricProjection(), {"free": ("omega",), "xi_end": "free"}, marks=pytest.mark.slow),
+        (gn.SymmetricProjection(), {}),
+        (gn.SymmetricProjection(), {"free": ("omega",), "xi_end": "free"}),
     ],
     ids=["rkmk4", "projection", "free"],
 )

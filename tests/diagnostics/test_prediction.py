@@ -57,6 +57,7 @@ def test_alternation_grows_as_the_motion_contracts():
     assert alternation_rates(sleigh, "gauss4", dt=0.1, **SLEIGH).shape == (0,)
 
 
+@pytest.mark.slow
 def test_alternation_of_suslov_grows_by_the_predicted_factor():
     """From a start with a multiplier, which GNI from the average momentum makes alternate."""
     system = gn.systems.suslov()

@@ -37,6 +37,7 @@ def run():
     return gn.solve(modes, "rkmk4", mode="above", g0=[0.0, 0.0, 0.1], xi0=[1.0, 0.0, 0.0], dt=0.01, n_steps=60)
 
 
+@pytest.mark.slow
 def test_modes_in_time():
     parts = stretches(run())
     assert [part.mode for part in parts][:3] == [0, 1, 0]

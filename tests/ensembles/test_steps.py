@@ -90,6 +90,7 @@ def test_a_sweep_goes_to_a_store_and_back(tmp_path):
         other.run(tmp_path / "sweep")
 
 
+@pytest.mark.slow
 def test_backwards_and_parameters():
     ensemble = gn.solve_ensemble(
         SLEIGH, xi0=STARTS[0], parameters={"a": [0.1, 0.2]}, tolerance=1e-8, t0=3.0, t_eval=[2.0, 1.0], t_end=0.0

@@ -215,9 +215,9 @@ def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, 
         np.testing.assert_array_equal(traced.g[-1], run.g[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "gauss4"])
 @pytest.mark.parametrize("save_every", [1, 3])
-@pytest.mark.quick("3-None")
 def test_steps_that_a_tolerance_chooses_are_streamed_and_extended(method, save_every, tmp_path, monkeypatch):
     monkeypatch.setattr(streaming, "SHARD", 8 * 11 * 9)  # nine nodes
     event = gn.Event(lambda t, g, xi, lam: xi[1] - 0.05, name="reversal")

@@ -147,7 +147,7 @@ def test_backwards_in_time_it_returns(run, method):
     np.testing.assert_allclose(back.g[-1], np.zeros(3), atol=1e-7)
 
 
-@pytest.mark.quick("rkmk5")
+@pytest.mark.slow
 def test_events_are_located_and_change_no_step(run, method):
     events = [
         gn.Event(lambda t, g, xi, lam: t - 1.234, name="time"),
@@ -237,8 +237,8 @@ def test_steps_shrink_where_the_wheels_of_the_snakeboard_meet(method, near):
     assert ("the constraints became dependent" if method == "gauss4" else "the motion is singular") in run.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkmk8", "gauss4"])
-@pytest.mark.quick("rkmk8")
 def test_steps_shrink_as_eulers_disc_lies_down(method):
     """Moffatt's rate of the contact is √(4g/(r sin α)) at the inclination α."""
     disc, counts = gn.systems.eulers_disc(), []

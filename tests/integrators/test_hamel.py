@@ -10,6 +10,7 @@ import geonh as gn
 from geonh.groups import Translations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

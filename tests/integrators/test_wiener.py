@@ -85,6 +85,7 @@ def strong_order(system, size, method, xi0, *, levels=range(4, 9), finest=12, me
     return -np.polyfit(list(levels), np.log2(errors), 1)[0]
 
 
+@pytest.mark.slow
 def test_order_1_on_a_group_and_half_where_fields_of_noise_do_not_commute():
     assert abs(strong_order(suslov(additive), 3, "gauss4", [0.5, 0.8, 0.0]) - 1) < 0.1
     assert abs(strong_order(sleigh(mixing), 2, "rkmk4", [0.5, 0.8, 0.0], members=200) - 0.5) < 0.1

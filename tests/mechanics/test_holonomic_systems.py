@@ -67,6 +67,7 @@ def test_project_is_traceable():
     np.testing.assert_allclose(slope, 0.0, atol=1e-12)  # the sphere does not move
 
 
+@pytest.mark.slow
 def test_dependent_rows_are_said():
     twice = pendulum(holonomic=lambda x: jnp.stack([x @ x - 1.0, 2 * x @ x - 2.0]))
     with pytest.warns(UserWarning, match=r"redundant at g0: holonomic\[1\] follows from holonomic\[0\]"):

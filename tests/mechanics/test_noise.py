@@ -45,8 +45,8 @@ def random_systems(seed):
     yield gn.System(SE2(), metric=metric, distribution=gn.AffineDistribution(forms, lambda x: x[1:2]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.quick("0")
 def test_the_mean_force_is_kT_times_the_divergence(seed):
     """Of the velocity on D: of an affine constraint, from its drift on."""
     rng = np.random.default_rng(seed + 10)
@@ -156,6 +156,7 @@ def within_three(measured, expected):
     return (np.abs(mean - expected) < 3 * error).all()
 
 
+@pytest.mark.slow
 def test_naive_noise_drives_the_sleigh():
     """⟨u⟩ > 0, by the balance γ⟨u⟩ = ma⟨ω²⟩ of its momentum: work out of one bath."""
     found = thermal(sleigh())

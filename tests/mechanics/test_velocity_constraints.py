@@ -99,6 +99,7 @@ def test_appell(name):
     assert np.ptp(run.energy) < 1e-11 * abs(run.energy[0])
 
 
+@pytest.mark.slow
 def test_perpendicular_velocities_keep_the_energy():
     system = perpendicular()
     start = system.project([0.3, -0.2, 0.5, 0.1], [1.0, 0.4, -0.7, 0.9])
@@ -163,6 +164,7 @@ def test_with_holonomic_constraints():
     assert np.abs(run.constraint_residual).max() < 1e-14
 
 
+@pytest.mark.slow
 def test_gradient_ensemble_and_resume(tmp_path):
     system = appell()
     start = system.project(None, [1.0, 0.5, -1.4])

@@ -158,6 +158,7 @@ def test_what_errors_below_the_logarithmic_axis_are_drawn_as_is_said(forms, ther
     assert (r"bottom: $\leq 10^{-17}$" in words) == there
 
 
+@pytest.mark.slow
 def test_small_bodies_are_enlarged_and_angles_of_unlike_sizes_have_panels_of_their_own():
     entry = gn.systems.catalogue["two-wheeled-robot"]
     system = entry.system()

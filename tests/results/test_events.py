@@ -434,8 +434,8 @@ def test_zeros_at_nodes_count_once():
     np.testing.assert_allclose(times(lambda x: jnp.maximum(1.03 - x, 0.0)), [[1.03]], atol=0.02)  # it stays on zero
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", [1.0, -1.0])
-@pytest.mark.quick("-1.0")
 def test_a_run_that_begins_on_zero(sense):
     """Node 0 is no event, whichever way it is left; the sign after it is that of the step."""
     for function, zeros in (

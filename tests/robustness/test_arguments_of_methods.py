@@ -241,7 +241,7 @@ def test_a_step_whose_square_is_no_number_fails_by_itself():
 
 def test_a_span_whose_square_is_no_number_is_refused():
     with pytest.raises(ValueError, match="span must be positive"):
-        control.optimal_control(systems.controlled_snakeboard(), end=None, n_controls=2, span=2e-310, n_steps=6)
+        control.optimal_control(systems.controlled_snakeboard(), xi_end=[0.0] * 5, n_controls=2, span=2e-310, n_steps=6)
 
 
 @pytest.mark.parametrize(("method", "dt"), [("baumgarte", -0.05), ("feedback", -0.001), ("feedback", 0.025)])

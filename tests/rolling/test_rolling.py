@@ -227,6 +227,7 @@ def test_a_body_that_does_not_fit_into_a_hollow_is_refused(axes, words):
             gn.solve(system, "rk4", g0=g0, xi0=np.zeros(6), dt=0.01, n_steps=1)
 
 
+@pytest.mark.slow
 def test_a_run_stops_where_the_body_is_no_longer_more_curved():
     """It rolls in its plane of symmetry from its end, where b²/H < 1, towards its flat side, where b²/H > 1."""
     a, b, c = 0.5, 0.6, 0.3

@@ -183,7 +183,6 @@ def test_other_lengths_compile_nothing(monkeypatch):
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------
-QUICK = [("suslov", "rkmk4")]
 EVERY = [
     (name, method)
     for name in (
@@ -198,10 +197,8 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in EVERY if pair not in QUICK)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method"), EVERY)
 def test_derivatives_are_those_of_plain_jax(name, method, monkeypatch):
     nodes, at = of_catalogue(name, method, 12)
     if (name, method) == ("chaplygin-sphere", "discrete-gradient"):

@@ -48,6 +48,7 @@ def exactly(h, v, e, gravity, dt, t0):
 AT = (1.0, 0.3, 0.8, G, 0.025, 0.1)
 
 
+@pytest.mark.slow
 def test_a_bouncing_ball_has_the_derivatives_of_the_laws_of_fall():
     with gn.float64():
         at = tuple(map(jnp.asarray, AT))

@@ -284,9 +284,9 @@ def test_the_users_configuration_stays_and_single_precision_traces_are_refused()
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save_every", [1, 7])
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
-@pytest.mark.quick("7")
 def test_without_the_native_engine_xla_gives_the_same(monkeypatch, save_every):
     native = sleigh_run(save_every=save_every)
     assert native.attributes["engine"] == "native"

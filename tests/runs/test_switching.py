@@ -125,6 +125,7 @@ def test_a_block_slides_to_rest_and_off():
     assert abs(steep.g[-1, 0] - runs * steep.t[-1] ** 2 / 2) < 1e-10
 
 
+@pytest.mark.slow
 def test_observables_of_each_mode():
     run = gn.solve(block(0.4), "gauss4", mode="slides", g0=[0.0] * 3, xi0=[1.5, 0, 0], dt=0.03, n_steps=90)
     assert run.multipliers.shape == (len(run), 2)
@@ -160,6 +161,7 @@ def relay():
     )
 
 
+@pytest.mark.slow
 def test_a_guard_that_both_modes_have_is_crossed_once():
     """The instant is known to rounding, on either side of zero: from there no guard or event is crossed once more."""
     rng, seen, modes = np.random.default_rng(0), gn.Event(lambda t, x, xi, lam: x[0], name="seen"), relay()

@@ -46,8 +46,8 @@ def linearised(system, rates, speed, step=1e-3):
     return ((64 * narrow - 20 * middle + wide) / 45).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", TABLE)
-@pytest.mark.quick("5.0")
 def test_linear_about_upright_running(system, rates, speed):
     result = linearised(system, rates, speed)
     stiffness = 9.81 * np.array(STIFFNESS) + speed**2 * np.array(SPEED_STIFFNESS)

@@ -85,6 +85,7 @@ def decompositions(_, node):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.integers(13, 40), st.integers(0, 10**6))
 def test_decompositions_are_those_of_lapack(n, seed):

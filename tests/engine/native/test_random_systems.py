@@ -81,6 +81,7 @@ def check_jacobians(seed):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * (1 + np.abs(b).max()), err_msg=str(warned))
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 10**6))
 def test_jacobians_of_random_functions(seed):
