@@ -44,6 +44,7 @@ def sleigh_in_coordinates():
     return gn.System(Translations(3), metric=metric, distribution=gn.Distribution(forms))
 
 
+@pytest.mark.slow
 def test_sleigh_errors_of_gni_and_dla_and_of_the_one_sided_constraint():
     """2008, figure 6 and the remark after it: alike, and one to two orders worse with a one-sided constraint."""
     system, h, n = sleigh_in_coordinates(), 0.2, 50
@@ -77,6 +78,7 @@ def test_suslov_by_feedback_with_euler_steps():
     assert np.ptp(plain.energy) > 5 * np.ptp(run.energy)  # what the feedback is for
 
 
+@pytest.mark.slow
 def test_knife_edge_by_feedback_over_200_seconds():
     """Feedback, figures 3 to 5: h = 10⁻³, all gains 1000; the exact solution is the corrected one of the catalogue."""
     system, start, result = entry("knife-edge")
@@ -108,6 +110,7 @@ FROM_REST = {"g0": [1.0, 1.0, 1.0], "xi0": [0.0, 0.0, 0.0]}
 ATTRACTED = Feedback({"energy": 500.0, "H_y": 300.0, "constraint": 300.0}, "euler")
 
 
+@pytest.mark.slow
 def test_oscillator_first_integrals_of_feedback_and_dla_over_200_seconds():
     """Feedback, figure 6: h = 10⁻³, gains 500, 300, 300, from rest at (1, 1, 1)."""
     system, _, _ = entry("nonholonomic-oscillator")

@@ -63,6 +63,7 @@ def test_small_loops_are_the_curvature():
     np.testing.assert_allclose(B, slopes[0][:, 1] - slopes[1][:, 0] - bracket, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_elroy_turns_by_his_beanie():
     connection = nonholonomic_connection(gn.systems.elroys_beanie(I1=1.0, I2=0.5))
     np.testing.assert_allclose(connection.form([0.7])[:, 0], [1 / 3, 0.0, 0.0], atol=1e-15)

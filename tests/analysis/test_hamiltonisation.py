@@ -73,6 +73,7 @@ def heavy_veselova():
     return system, hamiltonise(system, VERTICAL, {"log γ·J⁻¹γ": log_of_inverse_inertia})
 
 
+@pytest.mark.slow
 def test_veselovas_multiplier():
     system, found = heavy_veselova()
     assert found.exists

@@ -267,6 +267,7 @@ def test_an_orbit_too_small_to_be_told_from_an_equilibrium_is_none(size):
     assert abs(orbit.g[0]) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-13, 1e-9, 1e-5])
 def test_a_small_motion_that_does_not_close_is_no_orbit(size):
     oscillator = gn.System(

@@ -83,6 +83,7 @@ def test_a_mesh_of_a_name_that_no_file_can_have_is_not_there(tmp_path):
     assert bodies.read(path).left_out[-1].endswith("x, which is not there")
 
 
+@pytest.mark.slow
 def test_a_robot_drives_from_its_file(tmp_path):
     rover = bodies.from_file(
         written(tmp_path),

@@ -57,6 +57,7 @@ def test_show_tells_space_constraints_parameters_and_first_integrals(name):
         assert word in said.stdout
 
 
+@pytest.mark.slow
 def test_run_prints_the_invariants_and_saves_file_and_figure(tmp_path):
     said = geonh("run", "chaplygin-sphere", "--steps", "50", "--set", "J=0.4,0.6,0.9", "--out", str(tmp_path))
     assert said.exit_code == 0, said.output

@@ -107,6 +107,7 @@ def time_and_effort(t, g, u):
     return 1.0 + u @ u
 
 
+@pytest.mark.slow
 def test_the_span_is_found():
     # J(T) = T + 12m²d²/T³ is least at T⁴ = 36m²d²
     errors = []

@@ -226,6 +226,7 @@ def test_an_end_that_is_free_stays_on_the_constraint():
     assert np.abs(high.trajectory().holonomic_residual).max() < 1e-14
 
 
+@pytest.mark.slow
 def test_an_end_anywhere_is_the_start_where_rest_costs_nothing():
     options = {"start": [0.0, -1.0], "end": [0.6, -0.8], "n_controls": 2, "span": 1.0, "n_steps": 8}
     anywhere = optimal_control(PENDULUM, **options, free=["vx", "vy"])

@@ -42,6 +42,7 @@ def test_no_drift_is_predicted_where_the_energy_is_kept(method):
     assert np.all(predicted.growth == 1)
 
 
+@pytest.mark.slow
 def test_work_of_forces_is_no_drift():
     damped = gn.System(gn.groups.SE2(), metric=np.eye(3), forces=lambda t, x, xi, u: -0.3 * xi)
     predicted = predicted_drift(damped, "gauss4", xi0=[1.0, 0.5, 0.2], dt=0.05, n_steps=80)

@@ -65,6 +65,7 @@ def test_figures_and_pages_of_a_run_with_modes():
     assert packed([one], ["run"], 100)[0]["runs"][0]["modes"] is None
 
 
+@pytest.mark.slow
 def test_the_force_of_each_mode_is_that_of_its_own_constraints(tmp_path):
     """A ball in a plane that drops to a line, in a field of force (1, 2, 3): what holds it is the opposite of that."""
     given = {"metric": np.eye(3), "draw": draw, "potential": lambda x: -x @ jnp.array([1.0, 2.0, 3.0])}

@@ -292,6 +292,7 @@ def drift(run):
     return abs(np.polyfit(run.t, error, 1)[0] * (run.t[-1] - run.t[0])), np.abs(error).max()
 
 
+@pytest.mark.slow
 def test_reversible_steps_keep_the_energy_of_a_close_encounter():
     run = gn.solve(PARTICLE, "gauss4", **ORBIT, tolerance=1e-3, t_end=400.0)
     lengths = np.diff(run.t)

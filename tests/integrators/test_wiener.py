@@ -189,6 +189,7 @@ def test_a_run_is_cut_resumed_reversed_and_saved(tmp_path):
     np.testing.assert_allclose(run(0.3 - 1e-9).xi[0], run.xi[30], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_members_have_their_own_noise_or_one(tmp_path):
     system = sleigh(additive)
     arguments = dict(dt=0.01, n_steps=40, save_every=10)
@@ -236,6 +237,7 @@ def test_derivatives_along_a_path_and_traced_seeds():
     np.testing.assert_allclose(many[1], run.xi[-1, 0], rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_bouncing_ball_in_noise_keeps_its_path_through_bounces():
     """Against parabolas between the bounces, in each step of its own acceleration."""
     ball = gn.System(

@@ -243,6 +243,7 @@ def test_models_that_cannot_be_brought_over():
         from_sympy(unknown, coordinates=[x])
 
 
+@pytest.mark.slow
 def test_configuration_constraints_and_time():
     t = me.dynamicsymbols._t
     L = m * (x.diff() ** 2 + y.diff() ** 2) / 2 - m * g * y + sp.sin(t) * x

@@ -154,6 +154,7 @@ def test_gradient_and_ensemble():
     np.testing.assert_allclose(many.events["rolls"].t[:, 0], 2 * V0 / (7 * mus * G), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_refused():
     for name in (name for name, method in methods.items() if not method.make().guarantees.multiplier_forces):
         with pytest.raises(ValueError, match="multiplier_forces of ball that slides are for"):

@@ -71,6 +71,7 @@ def test_the_mean_force_on_the_sleigh_and_none_where_the_volume_is_kept():
 A = np.array([[0.2, -0.9], [0.7, 0.1]])
 
 
+@pytest.mark.slow
 def test_ito_on_a_vector_space_has_its_exact_mean_and_solution():
     """dξ = aξ dW of Itô has the solution exp(aW − a²t/2)."""
     growth = gn.System(Translations(1), metric=[[2.0]], forces=lambda t, x, xi, u: 2.0 * 0.5 * xi * u)

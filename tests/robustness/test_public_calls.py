@@ -189,6 +189,7 @@ def test_every_public_name_is_called():
     assert functions - called - set(RESULTS.split()) - set(ELSEWHERE.split()) == set()
 
 
+@pytest.mark.slow
 def test_an_object_in_any_argument_is_refused_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wrong = {(name, argument): attack(name, argument, JUNK["object"]) for name, argument in ARGUMENTS}

@@ -49,6 +49,7 @@ def assert_same(a, b):
 # --- going on ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.integers(1, 40), min_size=2, max_size=4), stride=st.integers(1, 13), by_file=st.booleans())
 def test_in_any_parts_with_a_stride_the_nodes_are_those_of_one_run(tmp_path, parts, stride, by_file):

@@ -280,6 +280,7 @@ def test_derivatives_are_those_of_the_variational_equation():
         np.testing.assert_allclose(jax.jit(derivative(end))(jnp.asarray(at)), wanted, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_by_controls_at_the_nodes():
     u = jnp.asarray(np.random.default_rng(1).normal(size=(13, 2)))
 

@@ -53,6 +53,7 @@ def test_ten_thousand_bounces():
     assert run.g.min() > -1e-12
 
 
+@pytest.mark.slow
 def test_bounces_with_restitution_end_at_rest_or_in_words():
     """Flights last e times as long as those before: the last is at t₀(1 + e)/(1 − e)."""
     e = 0.6
@@ -174,6 +175,7 @@ def test_a_guard_that_both_modes_have_is_crossed_once():
         np.testing.assert_allclose(run.events["seen"].t, run.switches.t, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_guard_is_zero_at_nodes():
     """sin πt is zero by rounding at nodes, on either side."""
     left, right = relay().systems
@@ -340,6 +342,7 @@ def test_solution_between_nodes_and_tables():
     assert "ball" in run._repr_html_()
 
 
+@pytest.mark.slow
 def test_runs_joined_by_hand(tmp_path):
     """A bead slides off a circle, where the constraint force vanishes, and falls: two runs, joined to one."""
     common = {"metric": np.eye(2), "potential": lambda x: G * x[1]}

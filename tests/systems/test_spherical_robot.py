@@ -37,6 +37,7 @@ def by_hand(t, y):
     return np.concatenate([R * np.cross(w, [0, 0, 1])[:2], spun, u / ROTORS - dW])
 
 
+@pytest.mark.slow
 def test_it_rolls_by_equations_derived_by_hand():
     system = gn.systems.spherical_robot(M, R, J, ROTORS)
     start = solve_ivp(

@@ -217,6 +217,7 @@ def run(program, x, y, s):
     return jax.jvp(lambda z: jnp.sin(z) * z[rest[0] % 3], (value,), (x,))[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(program=programs(), seed=st.integers(0, 1000))
 @example(program=("index", 2, ("binary", "solve", "s", "x")), seed=838)
