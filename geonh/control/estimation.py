@@ -150,7 +150,8 @@ def estimate(
 
     References
     ----------
-    .. [Tarantola2005] A. Tarantola, *Inverse Problem Theory*, SIAM (2005); §3.2: prior knowledge.
+    .. [Tarantola2005] A. Tarantola, *Inverse Problem Theory and Methods for Model Parameter Estimation*, SIAM (2005);
+       ch. 3: prior knowledge.
     .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
     method = as_method(method, controls)
