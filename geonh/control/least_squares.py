@@ -242,7 +242,7 @@ class LeastSquares:
         labels, residual, J = self.motion.labels, self.residual(unknowns, prediction), self._jacobian(prediction)
         observed, k = prediction.observations.ravel()[self.seen], len(unknowns.theta)
         scale = np.linalg.norm(J, axis=0)
-        sensitivity = scale[:k] * np.maximum(np.abs(unknowns.theta), 1e-300)
+        sensitivity = scale[:k] * np.where(unknowns.theta == 0.0, 1.0, np.abs(unknowns.theta))
         unseen = sensitivity <= UNSEEN * np.linalg.norm(observed)
         if np.any(unseen):
             raise ValueError(f"the data do not depend on {shortly([labels[i] for i in np.flatnonzero(unseen)])}")

@@ -174,6 +174,13 @@ def test_missing_observations_are_left_out():
     assert np.isnan(result.residuals[5:9]).all()
 
 
+def test_a_guess_may_be_zero():
+    t = 0.01 * np.arange(5, 51, 5)
+    body = gn.System(Translations(1), metric=[1.0], potential=fall, parameters={"g": 0.0})
+    result = estimate(body, "g", -9.81 * t[:, None] ** 2 / 2, np.arange(5, 51, 5), height, xi0=[0.0], dt=0.01)
+    assert abs(result.values["g"] - 9.81) < 1e-9
+
+
 def test_a_prior_is_weighed_against_the_data():
     """Of a height that is linear in g both are known in closed form."""
     at, sigma, width = np.arange(5, 51, 5), 0.05, 0.4
