@@ -5,8 +5,8 @@ Constraints learned from tracks
 Nobody tells the program how a skate or a snakeboard rolls: it sees sixteen noisy tracks of each. The forms are unknown
 functions of an angle, here trigonometric polynomials. Velocities, as differences of the tracks, annul the right form: the
 least singular vector of the products of features and velocities is a first guess. ``estimate`` then fits the polynomials
-to all positions, through all steps, and says how certain they are. The learned systems are systems like all others; held-out
-motions are predicted for ten times as long as the tracks last.
+to all positions, through all steps, and says how certain they are. The learned systems are systems like all others; motions of
+the skate that were held out are predicted for ten times as long as the tracks last.
 """
 
 import jax.numpy as jnp
