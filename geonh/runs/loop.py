@@ -6,7 +6,6 @@ whether or not a node is saved there.
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 import warnings
@@ -20,6 +19,7 @@ from jax import Array
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.validators import shortly
 from geonh.engine import Interrupts
+from geonh.geometry.field import check_arguments
 from geonh.integrators.base import Problem
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
@@ -305,17 +305,10 @@ def refuse_too_many(n_nodes: int, width: int, advice: str = "raise save_every, o
 
 def check_progress(progress: Any, arguments: str) -> None:
     """Raise TypeError if ``progress`` is invalid."""
-    wanted = f"progress must be True, False or a function of ({arguments}), got"
-    if isinstance(progress, bool):
-        return
-    if not callable(progress):
-        raise TypeError(f"{wanted} {shortly(progress)}")
-    try:
-        inspect.signature(progress).bind(0, 1)
-    except TypeError:
-        raise TypeError(f"{wanted} one of {inspect.signature(progress)}") from None
-    except ValueError:  # a function in C without a signature
-        pass
+    if callable(progress):
+        check_arguments(progress, arguments, "progress")
+    elif not isinstance(progress, bool):
+        raise TypeError(f"progress must be True, False or a function of ({arguments}), got {shortly(progress)}")
 
 
 class reporting:

@@ -379,7 +379,11 @@ OPTIONS = {
     "no system": (lambda: run(None), TypeError, "system must be a geonh System, got None"),
     "throw": (lambda: run(throw="no"), TypeError, "throw must be True or False"),
     "progress": (lambda: run(progress="yes"), TypeError, "progress must be True, False or a function"),
-    "progress of one": (lambda: run(progress=lambda done: None), TypeError, r"a function of \(steps_done, n_steps\)"),
+    "progress of one": (
+        lambda: run(progress=lambda done: None),
+        TypeError,
+        r"\(steps_done, n_steps\); yours takes \(done\)",
+    ),
     "save_every": (lambda: run(save_every=10**400), ValueError, "save_every must be a positive integer"),
 }
 
