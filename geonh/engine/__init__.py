@@ -34,7 +34,7 @@ from geonh.engine.compiled import (
 )
 from geonh.engine.dependence import depends, is_affine
 from geonh.engine.evaluation import Evaluation, Layout, Parts
-from geonh.engine.exports import Export, ObjectCode, Target, exported
+from geonh.engine.exports import GPU, Export, ObjectCode, Target, exported
 from geonh.engine.interpreted import in_numpy, interpret
 from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
@@ -46,6 +46,7 @@ from geonh.engine.runs import Steps
 from geonh.engine.tracing import call_traced, forward_only, is_forward_only, once, traced_once
 
 __all__ = [
+    "GPU",
     "SIDE_BY_SIDE",
     "BatchStepping",
     "EngineWarning",
