@@ -91,7 +91,7 @@ class OptimalControl:
 
     @in_float64
     def control(self, t: Any) -> Any:
-        """u(t), shape=[n_u], linear between the nodes; t may be traced, and ValueError is raised if it is not finite."""
+        """u(t), shape=[n_u], linear between the nodes; t may be traced; ValueError if it is not finite."""
         refuse_infinite(t := as_numbers(t, "t"), "t")
         return interpolated(t, self.t, self.u)
 
