@@ -77,7 +77,7 @@ class _ThermalForces(_Added):
 
     def refuse_parameters(self, parameters: dict) -> None:
         super().refuse_parameters(parameters)
-        if self.name in parameters:
+        if self.name is not None and self.name in parameters:
             _refuse_negative(parameters[self.name], self.name)
 
 
