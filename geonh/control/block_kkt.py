@@ -22,6 +22,8 @@ from geonh.control.transcription import Parts
 class Factors:
     """Factors of [[H + δ, Eᵀ], [E, −γ]]; of what is given, the rows and columns of H and E are zero.
 
+    Of equations that do not depend on the unknowns, rows of zeros in E, γ is 1: they change no step.
+
     Attributes
     ----------
     n_negative : int
@@ -78,7 +80,8 @@ class Factors:
         """Diagonal blocks of (w_0), (w_1, λ_0), …, (w_K, λ_{K−1}, ν), symmetric."""
         (H, (H_end,)), (E, (R,)) = hessian, equations
         K, rows, m, size = self._K, self._rows, self._width, self._width + self._rows
-        corners = np.broadcast_to(np.asarray(corner, float), (K * rows + len(R),))
+        empty = np.concatenate([~E.any(axis=2).ravel(), ~R.any(axis=1)])
+        corners = np.where(empty, 1.0, corner)
         first, inner, last = np.zeros((m, m)), np.zeros((K - 1, size, size)), np.zeros((size + len(R),) * 2)
         first += H[0, :m, :m]
         inner[:, :m, :m] = H[:-1, m:-1, m:-1] + H[1:, :m, :m]

@@ -100,7 +100,7 @@ class InteriorPoint:
 
     def __init__(self, problem: Transcription, max_iterations: int = 300) -> None:
         self.problem, self.max_iterations = problem, max_iterations
-        names, lower, upper = problem.bounds
+        names, lower, upper, _ = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
         self.bounds = SlackBounds(lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper)))

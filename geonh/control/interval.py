@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.control.steering import Conditions
+from geonh.control.conditions import Conditions
 from geonh.engine import SIDE_BY_SIDE, jacobian
 from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
@@ -45,21 +45,24 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, the span T, the time t₀ of the first node, and the index k of the interval."""
+    """Both ends of an interval, the span T, the time t₀ of the first node, the index k of the interval, and 1 for each
+    equation of nodes that holds at its first, 0 else."""
 
     begin: Node
     end: Node
     span: ArrayLike
     t0: ArrayLike
     k: ArrayLike
+    holds: ArrayLike
 
 
 class End(NamedTuple):
-    """The last node, the span T, and t₀."""
+    """The last node, the span T, t₀, and 1 for each equation of nodes that holds there, 0 else."""
 
     node: Node
     span: ArrayLike
     t0: ArrayLike
+    holds: ArrayLike
 
 
 class Weights(NamedTuple):
@@ -107,7 +110,8 @@ def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
     rates = (end.u - begin.u) / h
     inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
     cost = _running_cost(of, t, h, begin, end)
-    return Values(_defects(of, t, h, begin, end), jnp.concatenate(inequalities), cost)
+    equations = [_defects(of, t, h, begin, end), interval.holds * of.conditions.node_gap(of.system, t, begin)]
+    return Values(jnp.concatenate(equations), jnp.concatenate(inequalities), cost)
 
 
 def end_values(of: Equations, data: tuple[End, Array]) -> Values:
@@ -120,9 +124,9 @@ def end_values(of: Equations, data: tuple[End, Array]) -> Values:
         conditions.at_end(of.system, t, node),
         span[None] / conditions.span,
     ]
-    return Values(
-        conditions.gap(of.system, t, node), jnp.concatenate(inequalities), conditions.end_cost(of.system, t, node)
-    )
+    equations = [conditions.gap(of.system, t, node), end.holds * conditions.node_gap(of.system, t, node)]
+    cost = conditions.end_cost(of.system, t, node)
+    return Values(jnp.concatenate(equations), jnp.concatenate(inequalities), cost)
 
 
 def interval_derivatives(of: Equations, data: tuple[Interval, Array, Weights]) -> Derivatives:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count, one_of
+from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
@@ -91,8 +91,9 @@ class OptimalControl:
 
     @in_float64
     def control(self, t: Any) -> Any:
-        """u(t), shape=[n_u], linear between the nodes; t may be traced."""
-        return interpolated(as_numbers(t, "t"), self.t, self.u)
+        """u(t), shape=[n_u], linear between the nodes; t may be traced; ValueError if it is not finite."""
+        refuse_infinite(t := as_numbers(t, "t"), "t")
+        return interpolated(t, self.t, self.u)
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""
@@ -130,6 +131,7 @@ def optimal_control(
     limits: Mapping[str, tuple[Any, Any]] | None = None,
     path: Any = None,
     terminal: Any = None,
+    via: Any = None,
     guess: Any = None,
     tries: int | None = None,
     method: Integrator | str | None = None,
@@ -173,7 +175,9 @@ def optimal_control(
         all nodes.
     path, terminal : (c, lower, upper) or list of such, optional
         Bounds of functions c(t, g, ξ, u), or with parameters, numbers or vectors, at all nodes and at the end; where
-        those of ``terminal`` are equal, the value at the end.
+        both are equal, the value.
+    via : (s, c, lower, upper) or list of such, optional
+        The same at the node after the part s of the span, 0 < s < 1.
     guess : optional
         An ``OptimalControl``, of any number of steps; a ``Trajectory``; a function of t that returns (g, u); or
         (points, controls), nodes with a leading axis and controls of shape=[·, n_u]. When left out the path along a
@@ -230,7 +234,7 @@ def optimal_control(
         system,
         method,
         Ends(start, xi_start, end, xi_end, free),
-        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
+        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal, via),
         n_controls=n_controls,
         span=span,
         free_span=bool(free_span),

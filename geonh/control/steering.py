@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.analysis.subspaces import kernel
-from geonh.arguments.inspection import careful
 from geonh.arguments.precision import has_tracers
-from geonh.arguments.validators import as_constant, as_count, as_float64, close, shortly
+from geonh.arguments.validators import as_constant, as_count, as_float64, close
+from geonh.control.conditions import UNBOUNDED, Conditions, Inequalities
+from geonh.control.wanted import Wanted, bounded_components, bounded_functions, bounds_of, effort, validated_cost
 from geonh.engine import computed
-from geonh.geometry.field import argument_names, evaluated, takes_parameters, tried
+from geonh.geometry.field import argument_names
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.clock import Clock
@@ -23,99 +23,6 @@ from geonh.runs.controls import inspect_forces
 
 SHORTEST, LONGEST = 1e-2, 1e3
 """Bounds of a free span, relative to its guess."""
-
-
-class UserFunction(NamedTuple):
-    """A function of the user's; ``takes_parameters`` is True if those of the system are its last argument."""
-
-    name: str
-    function: Callable
-    takes_parameters: bool
-
-    def at(self, system: System, *arguments: Any) -> Array:
-        """Value of the function."""
-        more = (system.parameters,) if self.takes_parameters else ()
-        return evaluated(self.name, self.function, *arguments, *more)
-
-
-class Inequalities(NamedTuple):
-    """lower ≤ c ≤ upper for values c of the given names, arrays of one shape."""
-
-    names: tuple[str, ...]
-    lower: np.ndarray
-    upper: np.ndarray
-
-    def __add__(self, other: Inequalities) -> Inequalities:  # type: ignore[override]
-        lower, upper = (np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True))
-        return Inequalities(self.names + other.names, lower, upper)
-
-    def of(self, rows: np.ndarray) -> Inequalities:
-        """Those where the mask is True."""
-        names = tuple(name for name, wanted in zip(self.names, rows, strict=True) if wanted)
-        return Inequalities(names, self.lower[rows], self.upper[rows])
-
-
-UNBOUNDED = Inequalities((), np.zeros(0), np.zeros(0))
-"""No bounds."""
-
-
-class Conditions(NamedTuple):
-    """Conditions at the nodes and at the end, as a part of programs.
-
-    ``components`` are places of bounded components in (g as a vector, ξ, u); ``path`` and ``terminal`` functions
-    c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;
-    ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``terminal_rows`` the places
-    of values of ``terminal`` that are to equal ``terminal_values``; ``n_rates`` the number of controls whose rates are
-    bounded.
-    """
-
-    cost: UserFunction
-    cost_takes_xi: bool
-    terminal_cost: UserFunction | None
-    path: tuple[UserFunction, ...]
-    terminal: tuple[UserFunction, ...]
-    terminal_rows: tuple[int, ...]
-    components: tuple[int, ...]
-    n_rates: int
-    end: Point
-    xi_end: ArrayLike
-    end_rows: ArrayLike
-    xi_rows: ArrayLike
-    terminal_values: ArrayLike
-    span: ArrayLike
-
-    def running_cost(self, system: System, t: Array, node: Any) -> Array:
-        """Integrand of the cost at a node."""
-        at = (node.xi, node.u) if self.cost_takes_xi else (node.u,)
-        return self.cost.at(system, t, node.g, *at)
-
-    def at_node(self, system: System, t: Array, node: Any) -> Array:
-        """Values that are bounded at a node."""
-        every = jnp.concatenate([system.group.to_vector(node.g), node.xi, node.u])
-        components = [every[i][None] for i in self.components]
-        return jnp.concatenate([jnp.zeros(0), *components, *self._of(self.path, system, t, node)])
-
-    def at_end(self, system: System, t: Array, node: Any) -> Array:
-        """Values that are bounded at the end alone."""
-        values = self._at_end(system, t, node)
-        return jnp.delete(values, np.array(self.terminal_rows, int), assume_unique_indices=True)
-
-    def _at_end(self, system: System, t: Array, node: Any) -> Array:
-        return jnp.concatenate([jnp.zeros(0), *self._of(self.terminal, system, t, node)])
-
-    def _of(self, functions: tuple[UserFunction, ...], system: System, t: Array, node: Any) -> list[Array]:
-        return [jnp.atleast_1d(c.at(system, t, node.g, node.xi, node.u)) for c in functions]
-
-    def gap(self, system: System, t: Array, node: Any) -> Array:
-        """Residual of the conditions at the end, shape=[q]."""
-        group = system.group
-        eta = group.log(group.compose(group.inverse(self.end), node.g))
-        off = self._at_end(system, t, node)[np.array(self.terminal_rows, int)] - self.terminal_values
-        return jnp.concatenate([self.end_rows @ eta, self.xi_rows @ (node.xi - self.xi_end), off])
-
-    def end_cost(self, system: System, t: Array, node: Any) -> Array:
-        """Cost of the end."""
-        return jnp.zeros(()) if self.terminal_cost is None else self.terminal_cost.at(system, t, node.g, node.xi)
 
 
 class Ends(NamedTuple):
@@ -128,23 +35,12 @@ class Ends(NamedTuple):
     free: Sequence[str] = ()
 
 
-class Wanted(NamedTuple):
-    """Arguments of ``optimal_control`` about costs and bounds."""
-
-    cost: Callable | None
-    terminal_cost: Callable | None
-    bounds: Any
-    rates: Any
-    limits: Mapping[str, Any] | None
-    path: Any
-    terminal: Any
-
-
 class SteeringProblem(NamedTuple):
     """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
-    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions, ``end_equations`` the
-    names of those whose value at the end is given; ``end`` is None where no point is given.
+    ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions at all nodes, of rates, and
+    of those at the end alone; ``node_equations`` and ``end_equations`` those whose value is given; ``end`` is None
+    where no point is given.
     """
 
     start: Point
@@ -158,7 +54,8 @@ class SteeringProblem(NamedTuple):
     of_nodes: Inequalities
     of_rates: Inequalities
     of_end: Inequalities
-    end_equations: tuple[str, ...]
+    node_equations: Inequalities
+    end_equations: Inequalities
 
 
 def steering_problem(
@@ -188,38 +85,51 @@ def steering_problem(
     n_u = as_count(n_controls, "n_controls")
     inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
     node = (0.0, g0, xi0, np.zeros(n_u))
-    at_nodes, paths = _functions(wanted.path, "path", system, node)
-    at_end, terminals = _functions(wanted.terminal, "terminal", system, node, may_equal=True)
-    equal = terminals.lower == terminals.upper
-    places, of_components = _components(system, wanted.limits, wanted.bounds, n_u)
+    at_nodes, paths = bounded_functions(wanted.path, "path", system, node)
+    at_some, vias = bounded_functions(wanted.via, "via", system, node, has_place=True)
+    at_end, terminals = bounded_functions(wanted.terminal, "terminal", system, node)
+    paths += vias
+    held, ended = paths.lower == paths.upper, terminals.lower == terminals.upper
+    places, of_components = bounded_components(system, wanted.limits, wanted.bounds, n_u)
     rate_names = tuple(f"rate of control {i}" for i in range(n_u))
-    of_rates = UNBOUNDED if wanted.rates is None else _bounds(wanted.rates, "rates", rate_names)
-    of_nodes = of_components + paths
-    of_span = Inequalities(("the span",), *(np.array([a]) for a in ((SHORTEST, LONGEST) if free_span else (0.0, 2.0))))
+    of_rates = UNBOUNDED if wanted.rates is None else bounds_of(wanted.rates, "rates", rate_names)
+    of_span = bounds_of((SHORTEST, LONGEST) if free_span else (0.0, 2.0), "span", ("the span",))
     cost = effort if wanted.cost is None else wanted.cost
     takes_xi = callable(cost) and argument_names(cost, 3)[2] == "xi"
     arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
     ending = wanted.terminal_cost
     conditions = Conditions(
-        cost=_cost(cost, "cost", arguments, system, at),
+        cost=validated_cost(cost, "cost", arguments, system, at),
         cost_takes_xi=takes_xi,
-        terminal_cost=None if ending is None else _cost(ending, "terminal_cost", "t, g, xi", system, node[:3]),
-        path=at_nodes,
+        terminal_cost=None if ending is None else validated_cost(ending, "terminal_cost", "t, g, xi", system, node[:3]),
+        path=at_nodes + at_some,
         terminal=at_end,
-        terminal_rows=tuple(np.flatnonzero(equal).tolist()),
+        path_rows=tuple(np.flatnonzero(held).tolist()),
+        terminal_rows=tuple(np.flatnonzero(ended).tolist()),
         components=places,
         n_rates=len(of_rates.names),
         end=g0 if states.end is None else states.end,
         xi_end=states.xi_end,
         end_rows=states.end_rows,
         xi_rows=states.xi_rows,
-        terminal_values=terminals.lower[equal],
+        path_values=paths.lower[held],
+        terminal_values=terminals.lower[ended],
         span=np.float64(span),
     )
-    of_end = of_nodes + terminals.of(~equal) + of_span
-    equations = terminals.of(equal).names
     return SteeringProblem(
-        g0, xi0, states.end, t0, span, free_span, n_u, conditions, of_nodes, of_rates, of_end, equations
+        start=g0,
+        xi_start=xi0,
+        end=states.end,
+        t0=t0,
+        span=span,
+        free_span=free_span,
+        n_controls=n_u,
+        conditions=conditions,
+        of_nodes=of_components + paths.of(~held),
+        of_rates=of_rates,
+        of_end=terminals.of(~ended) + of_span,
+        node_equations=paths.of(held),
+        end_equations=terminals.of(ended),
     )
 
 
@@ -309,83 +219,3 @@ def _tangent_rows(given: np.ndarray, G: np.ndarray) -> np.ndarray:
     T = given @ tangent.T @ tangent
     T = T[np.linalg.norm(T, axis=1) > 1e-9]
     return np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)] if len(T) else T
-
-
-def effort(t: Any, g: Any, u: Any) -> Any:
-    """Control effort u·u, the default cost."""
-    return u @ u
-
-
-def _cost(function: Callable, name: str, arguments: str, system: System, at: tuple) -> UserFunction:
-    """Validated cost; raises if it reads a missing name or is not a scalar."""
-    cost, shape = _function(function, name, arguments, system, at)
-    if shape:
-        raise ValueError(f"{name} must give one number, got an array of shape {shape}")
-    return cost
-
-
-def _function(function: Any, name: str, arguments: str, system: System, at: tuple) -> tuple[UserFunction, tuple]:
-    """Validated function, and the shape of its value."""
-    if not callable(function):
-        raise TypeError(f"{name} must be a function of ({arguments}), got {shortly(function)}")
-    takes = takes_parameters(function, arguments, name)
-    shape, by_data = tried(name, function, *at, *((system.parameters,) if takes else ()))
-    return UserFunction(name, careful(function) if by_data else function, takes), shape
-
-
-def _functions(
-    given: Any, name: str, system: System, at: tuple, *, may_equal: bool = False
-) -> tuple[tuple[UserFunction, ...], Inequalities]:
-    """Bounded functions (c, lower, upper) of (t, g, ξ, u), one or a list of them, and their bounds, which may be equal
-    if ``may_equal``.
-    """
-    if not isinstance(given, tuple | list | None):
-        raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(given)}")
-    several = [given] if given and callable(given[0]) else list(given or ())
-    functions, bounds = [], UNBOUNDED
-    for i, one in enumerate(several):
-        if not isinstance(one, tuple | list) or len(one) != 3:
-            raise TypeError(f"{name} must be (c, lower, upper) or a list of such, got {shortly(one)}")
-        label = name if len(several) == 1 else f"{name}[{i}]"
-        function, shape = _function(one[0], label, "t, g, xi, u", system, at)
-        if len(shape) > 1:
-            raise ValueError(f"{label} must give a number or a vector, got an array of shape {shape}")
-        size = shape[0] if shape else 1
-        functions.append(function)
-        names = (label,) if not shape else tuple(f"{label}[{j}]" for j in range(size))
-        bounds += _bounds(one[1:], label, names, may_equal=may_equal)
-    return tuple(functions), bounds
-
-
-def _components(system: System, limits: Any, bounds: Any, n_controls: int) -> tuple[tuple[int, ...], Inequalities]:
-    """Places of bounded components in (g as a vector, ξ, u), and their bounds."""
-    names = [*system.group.point_names, *system.group.velocity_names]
-    places, every = [], UNBOUNDED
-    for name, pair in dict(limits or {}).items():
-        if name not in names:
-            raise ValueError(f"limits: {name!r} is no component, which are {names}{close(str(name), names)}")
-        places.append(names.index(name))
-        every += _bounds(pair, f"limits[{name!r}]", (name,))
-    if bounds is not None:
-        of_controls = tuple(f"control {i}" for i in range(n_controls))
-        places += [len(names) + i for i in range(n_controls)]
-        every += _bounds(bounds, "bounds", of_controls)
-    return tuple(places), every
-
-
-def _bounds(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = False) -> Inequalities:
-    """Validated bounds of the named values."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name} must be (lower, upper), got {shortly(pair)}")
-    ends = [np.asarray(b, float) if np.ndim(b) == 0 and not isinstance(b, str) else as_float64(b, name) for b in pair]
-    if invalid := [list(end.shape) for end in ends if end.shape not in ((), (len(of),))]:
-        raise ValueError(f"{name} must be numbers, or of shape [{len(of)}], one for each value, got {invalid[0]}")
-    lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)
-    if not np.all((lower < upper) | (may_equal & (lower == upper) & np.isfinite(lower))):
-        order, advice = "below", ""
-        if may_equal:
-            order = "below or, where both are finite, equal to"
-        elif np.any(lower == upper):
-            advice = "; what holds all the time is a constraint of the system"
-        raise ValueError(f"{name}: lower must be {order} upper, got {lower} and {upper}{advice}")
-    return Inequalities(of, lower, upper)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy
 
 from geonh.arguments.validators import as_count
+from geonh.control.conditions import Inequalities
 from geonh.control.interval import (
     End,
     Equations,
@@ -31,7 +32,7 @@ from geonh.control.interval import (
     interval_values,
     moved,
 )
-from geonh.control.steering import Inequalities, SteeringProblem
+from geonh.control.steering import SteeringProblem
 from geonh.engine import prepared
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -95,8 +96,13 @@ class Transcription:
     @classmethod
     def of(cls, system: System, method: Integrator, steering: SteeringProblem, n_steps: int) -> Transcription:
         """Transcription into n_steps steps, with the rank of the constraints at the start."""
-        ranked = system.with_rank_at(steering.start, steering.t0)
-        return cls(ranked, method, steering, as_count(n_steps, "n_steps", 2))
+        ranked, K = system.with_rank_at(steering.start, steering.t0), as_count(n_steps, "n_steps", 2)
+        for rows in (steering.of_nodes, steering.node_equations):
+            for name, place in zip(rows.names, rows.place * K, strict=True):
+                if abs(place - np.rint(place)) > 1e-9 * K:
+                    low, high = (f"{np.floor(place) + i:g}/{K}" for i in (0, 1))
+                    raise ValueError(f"{name}: {place / K:g} of the span is no node of {K} steps; {low} and {high} are")
+        return cls(ranked, method, steering, K)
 
     @property
     def width(self) -> int:
@@ -119,17 +125,26 @@ class Transcription:
     @functools.cached_property
     def bounds(self) -> Inequalities:
         """Bounds of all inequalities: of the intervals (first node, rates of controls), and of the end."""
-        inner, end = self.steering.of_nodes + self.steering.of_rates, self.steering.of_end
-        lower, upper = (np.tile(b, self.n_steps) for b in inner[1:])
-        return Inequalities(inner.names * self.n_steps, lower, upper) + end
+        K, steering = self.n_steps, self.steering
+        of_nodes, of_rates, of_end = steering.of_nodes, steering.of_rates, steering.of_end
+        here, inner = of_nodes.at_nodes(K), of_nodes + of_rates
+        every = Inequalities(inner.names * K, *(np.tile(part, K) for part in inner[1:]))
+        mask = np.concatenate([here[:K], np.ones((K, len(of_rates.names)), bool)], axis=1)
+        return every.where(mask.ravel()) + of_nodes.where(here[K]) + of_end
+
+    @functools.cached_property
+    def holds(self) -> np.ndarray:
+        """1 for each equation of each node, 0 where it holds at another node alone, shape=[K + 1, q]."""
+        return self.steering.node_equations.at_nodes(self.n_steps).astype(float)
 
     @functools.cached_property
     def shapes(self) -> Values:
         """Numbers of equations and inequalities of an interval, and of the end, as ``Parts``."""
         steering = self.steering
-        inner = len(steering.of_nodes.names) + len(steering.of_rates.names)
-        equations = Parts(2 * self.system.group.dim, len(self._end_names))
-        return Values(equations, Parts(inner, len(steering.of_end.names)), None)
+        of_nodes = len(steering.of_nodes.names)
+        equations = Parts(2 * self.system.group.dim + self.holds.shape[1], len(self._end_names))
+        inequalities = Parts(of_nodes + len(steering.of_rates.names), of_nodes + len(steering.of_end.names))
+        return Values(equations, inequalities, None)
 
     def split(self, flat: np.ndarray, sizes: Parts) -> Parts:
         """Parts of a vector of equations or inequalities."""
@@ -138,16 +153,21 @@ class Transcription:
 
     def name(self, row: int) -> str:
         """Name of an equation."""
-        inner = self.shapes.equations.intervals
-        beyond = row - self.n_steps * inner
-        return f"the equations of motion of step {row // inner}" if beyond < 0 else self._end_names[beyond]
+        inner, of_motion = self.shapes.equations.intervals, 2 * self.system.group.dim
+        step, place = divmod(row, inner)
+        if step >= self.n_steps:
+            return self._end_names[row - self.n_steps * inner]
+        if place < of_motion:
+            return f"the equations of motion of step {step}"
+        return f"{self.steering.node_equations.names[place - of_motion]} at node {step}"
 
     @property
     def _end_names(self) -> tuple[str, ...]:
         """Names of the equations at the end."""
         conditions = self.steering.conditions
         rows = ("the point at the end",) * len(conditions.end_rows)
-        return rows + ("the velocity at the end",) * len(conditions.xi_rows) + self.steering.end_equations
+        rows += ("the velocity at the end",) * len(conditions.xi_rows) + self.steering.end_equations.names
+        return rows + tuple(f"{name} at the end" for name in self.steering.node_equations.names)
 
     @functools.cached_property
     def columns(self) -> Parts:
@@ -170,7 +190,7 @@ class Transcription:
         n, n_u, m = self.system.group.dim, self.steering.n_controls, self.width
         node = Node(self.steering.start, np.zeros(n), np.zeros(n_u))
         one = np.float64(1)
-        interval, end = Interval(node, node, one, one, one), End(node, one, one)
+        interval, end = Interval(node, node, one, one, one, self.holds[0]), End(node, one, one, self.holds[0])
         sizes = zip(self.shapes.equations, self.shapes.inequalities, strict=True)
         weights = [Weights(np.zeros(a), np.zeros(b), np.float64(1)) for a, b in sizes]
         return {
@@ -188,8 +208,9 @@ class Transcription:
             Node(jax.tree.map(lambda a, i=i: a[i], motion.g), motion.xi[i], motion.u[i])
             for i in (slice(0, K), slice(1, K + 1), slice(K, K + 1))
         )
-        spans, t0 = np.full(K, motion.span), np.full(K, motion.t0)
-        return Parts(Interval(first, second, spans, t0, np.arange(float(K))), End(last, spans[:1], t0[:1]))
+        spans, t0, holds = np.full(K, motion.span), np.full(K, motion.t0), self.holds
+        inner = Interval(first, second, spans, t0, np.arange(float(K)), holds[:K])
+        return Parts(inner, End(last, spans[:1], t0[:1], holds[K:]))
 
     def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
         """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
@@ -234,11 +255,8 @@ class Transcription:
         return self._programs[geodesic](pairs)
 
     def transitions(self, motion: DiscreteMotion) -> np.ndarray:
-        """Jacobians of the equations of all intervals, shape=[K, 2n, N], by the first state too."""
-        K, sizes = self.n_steps, (self.shapes.equations.intervals, self.shapes.inequalities.intervals)
-        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
-        data = self._data(motion).intervals, np.zeros((K, 2 * self.width + 1)), weights
-        return self._programs[interval_derivatives](data).equations
+        """Jacobians of the equations of motion of all intervals, shape=[K, 2n, N], by the first state too."""
+        return self._unweighted(self._data(motion).intervals).equations[:, : 2 * self.system.group.dim]
 
     def nodes_after(self, motion: DiscreteMotion) -> Node:
         """Nodes at the ends of all intervals."""
@@ -250,20 +268,24 @@ class Transcription:
         begin, end, half = data.begin, data.end, np.full(self.n_steps, motion.span / 2)
         middle = self.between((begin.g, end.g, np.full(self.n_steps, 0.5)))
         guess = Node(middle, (begin.xi + end.xi) / 2, (begin.u + end.u) / 2)
-        first = self._stepped(Interval(begin, guess, half, data.t0, 2 * data.k))
-        return self._stepped(Interval(first, end, half, data.t0, 2 * data.k + 1))
+        first = self._stepped(Interval(begin, guess, half, data.t0, 2 * data.k, data.holds))
+        return self._stepped(Interval(first, end, half, data.t0, 2 * data.k + 1, data.holds))
+
+    def _unweighted(self, data: Any) -> Any:
+        """Derivatives of intervals, without multipliers."""
+        K, sizes = self.n_steps, (self.shapes.equations.intervals, self.shapes.inequalities.intervals)
+        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
+        return self._programs[interval_derivatives]((data, np.zeros((K, 2 * self.width + 1)), weights))
 
     def _stepped(self, data: Any) -> Node:
         """Ends of steps from the first nodes of intervals, by Newton's method from the second ones."""
-        K, n, m = self.n_steps, self.system.group.dim, self.width
-        sizes = self.shapes.equations.intervals, self.shapes.inequalities.intervals
-        weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
+        m, n_states = self.width, 2 * self.system.group.dim
         for _ in range(HALF_STEP_ITERATIONS):
-            found = self._programs[interval_derivatives]((data, np.zeros((K, 2 * m + 1)), weights))
-            step = np.zeros((K, m))
-            slope, off = found.equations[:, :, m : m + 2 * n], found.values.equations
+            found = self._unweighted(data)
+            step = np.zeros((self.n_steps, m))
+            slope, off = found.equations[:, :n_states, m : m + n_states], found.values.equations[:, :n_states]
             try:
-                step[:, : 2 * n] = -np.linalg.solve(slope, off[:, :, None])[:, :, 0]
+                step[:, :n_states] = -np.linalg.solve(slope, off[:, :, None])[:, :, 0]
             except np.linalg.LinAlgError:
                 step[:] = np.nan
             data = data._replace(end=self._programs[moved]((data.end, step)))

@@ -64,8 +64,6 @@ def test_an_end_at_rest_on_a_circle():
     both = [(lambda t, g, xi, u: g[0], 1.0, 1.0), (lambda t, g, xi, u: g[0], 2.0, 2.0)]
     with pytest.raises(RuntimeError, match=r"terminal\[1\] is off by 0.5"):
         optimal_control(plane, **ends, terminal=both)
-    with pytest.raises(ValueError, match=r"path: lower must be below upper.* constraint of the system"):
-        optimal_control(plane, **ends, path=on_circle)
 
 
 @pytest.mark.slow
