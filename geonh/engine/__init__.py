@@ -7,8 +7,8 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
   ``stepping``, ``batch_stepping`` (loops of a step, for one state and for a batch, of the types ``Stepping`` and
   ``BatchStepping``); ``is_array`` (what is a parameter of a program); ``Partition`` (arguments of several programs,
   taken apart once); ``EngineWarning``.
-- Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target`` (``GPU``
-  is the triple of one); an ``ObjectCode``.
+- Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``
+  (``GPU`` is the triple of one); an ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
   ``HostOperation`` is one by NumPy functions, which take ``Operands``.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
