@@ -15,12 +15,14 @@ import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of
+from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.search import best_of
-from geonh.control.steering import Ends, Wanted, steering_problem
+from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.wanted import Wanted
 from geonh.engine import as_numbers, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
