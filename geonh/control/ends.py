@@ -24,10 +24,13 @@ class Ends(NamedTuple):
     end: Any
     xi_end: Any
     free: Sequence[str] = ()
+    periodic: Sequence[str] | None = None
 
 
 class States(NamedTuple):
-    """Validated states at the ends, and the rows of the conditions on g_end⁻¹g and ξ − ξ_end."""
+    """Validated states at the ends, and the rows of the conditions on g_end⁻¹g and ξ − ξ_end, of a periodic motion also
+    on g₀⁻¹g and ξ − ξ₀; ``start_is_given`` is the mask of the coordinates of its start that are given, None of others.
+    """
 
     start: Point
     xi_start: np.ndarray
@@ -35,30 +38,61 @@ class States(NamedTuple):
     xi_end: np.ndarray
     end_rows: np.ndarray
     xi_rows: np.ndarray
+    return_rows: np.ndarray
+    xi_return_rows: np.ndarray
+    start_is_given: np.ndarray | None
+
+
+def _places(names: Any, argument: str, system: System) -> list[int]:
+    """Places of named velocity components; ValueError for a name that is none, or is repeated."""
+    if isinstance(names, str):
+        raise TypeError(f"{argument} must be a list of names, got {names!r}")
+    every = system.group.velocity_names
+    if unknown := [name for name in names if name not in every]:
+        near = close(str(unknown[0]), every)
+        raise ValueError(f"{argument}: {unknown} are not velocity components, which are {list(every)}{near}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{argument}: {list(names)} has a repeated name")
+    return [every.index(name) for name in names]
 
 
 def validated_states(system: System, ends: Ends, t0: float, span: float) -> States:
     """Validated states at the ends, on the constraints."""
-    n, names, free, xi_end = system.group.dim, system.group.velocity_names, ends.free, ends.xi_end
-    if unknown := [name for name in free if name not in names]:
-        near = close(str(unknown[0]), names)
-        raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
-    if len(set(free)) < len(free):
-        raise ValueError(f"free: {list(free)} has a repeated name")
+    n, xi_end = system.group.dim, ends.xi_end
+    free = _places(ends.free, "free", system)
     has_tracers(start=ends.start, end=ends.end)  # refuses a list that contains itself
     g0, g1 = system.point(ends.start, name="start"), None if ends.end is None else system.point(ends.end, name="end")
     xi0 = np.zeros(n) if ends.xi_start is None else as_float64(ends.xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
     xi1 = np.zeros(n) if xi_end is None or is_free else as_float64(xi_end, "xi_end", (n,))
+    if ends.periodic is not None:
+        return _periodic(system, ends, g0, g1, free)
     refuse_off_constraints(system, "start", g0, xi0, t0)
+    none = np.zeros((0, n))
     if g1 is None:
         if xi_end is not None and not is_free:
             raise ValueError("xi_end is given without an end: bound velocities with terminal=(c, lower, upper)")
-        return States(g0, xi0, g1, xi1, np.zeros((0, n)), np.zeros((0, n)))
+        return States(g0, xi0, g1, xi1, none, none, none, none, None)
     rows = refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
-    given = np.delete(np.eye(n), [names.index(name) for name in free], axis=0)
-    xi_rows = np.zeros((0, n)) if is_free else orthogonal_complement(rows.mu)
-    return States(g0, xi0, g1, xi1, _tangent_rows(given, rows.G), xi_rows)
+    xi_rows = none if is_free else orthogonal_complement(rows.mu)
+    end_rows = _tangent_rows(np.delete(np.eye(n), free, axis=0), rows.G)
+    return States(g0, xi0, g1, xi1, end_rows, xi_rows, none, none, None)
+
+
+def _periodic(system: System, ends: Ends, g0: Point, g1: Point | None, free: list[int]) -> States:
+    """States at the ends of a periodic motion: its velocities return, and so do some coordinates of its point."""
+    n, none = system.group.dim, np.zeros((0, system.group.dim))
+    if ends.xi_start is not None or ends.xi_end is not None:
+        raise ValueError("xi_start and xi_end are unknown of a periodic motion, and equal: leave them out")
+    if system.holonomic is not None:
+        raise ValueError(f"{system.name} has holonomic constraints: periodic motions of such systems are not available")
+    returning = _places(ends.periodic, "periodic", system)
+    if both := set(free) & set(returning):
+        raise ValueError(f"{[system.group.velocity_names[i] for i in sorted(both)]} cannot be both free and periodic")
+    every, is_given = np.eye(n), np.ones(n, bool)
+    is_given[returning] = False
+    end_rows = none if g1 is None else np.delete(every, sorted({*free, *returning}), axis=0)
+    return States(g0, np.zeros(n), g1, np.zeros(n), end_rows, none, every[returning], every, is_given)
 
 
 class ConstraintRows(NamedTuple):

@@ -8,8 +8,17 @@ import numpy as np
 
 from geonh.arguments.validators import as_constant, as_count
 from geonh.control.conditions import UNBOUNDED, Conditions, Inequalities
-from geonh.control.ends import Ends, validated_states
-from geonh.control.wanted import Wanted, bounded_components, bounded_functions, bounds_of, effort, validated_cost
+from geonh.control.ends import Ends, States, refuse_off_constraints, validated_states
+from geonh.control.sought import Sought
+from geonh.control.wanted import (
+    Wanted,
+    bounded_components,
+    bounded_functions,
+    bounds_of,
+    effort,
+    sought_parameters,
+    validated_cost,
+)
 from geonh.geometry.field import argument_names
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
@@ -24,6 +33,9 @@ SHORTEST, LONGEST = 1e-2, 1e3
 class SteeringProblem(NamedTuple):
     """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
 
+    Of a periodic motion ``start_is_given`` is the mask of the coordinates of g₀ that are given, None of others;
+    ``theta`` are the numbers of the parameters that are sought, before they are found.
+
     ``of_nodes``, ``of_rates`` and ``of_end`` are the bounds of the values of the conditions at all nodes, of rates, and
     of those at the end alone; ``node_equations`` and ``end_equations`` those whose value is given; ``end`` is None
     where no point is given.
@@ -31,11 +43,13 @@ class SteeringProblem(NamedTuple):
 
     start: Point
     xi_start: np.ndarray
+    start_is_given: np.ndarray | None
     end: Point | None
     t0: float
     span: float
     free_span: bool
     n_controls: int
+    theta: np.ndarray
     conditions: Conditions
     of_nodes: Inequalities
     of_rates: Inequalities
@@ -59,11 +73,8 @@ def steering_problem(
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
-    if (
-        ends.end is None
-        and (ends.xi_end is None or isinstance(ends.xi_end, str))
-        and all(part is None for part in wanted)
-    ):
+    free_end = ends.end is None and (ends.xi_end is None or isinstance(ends.xi_end, str))
+    if free_end and all(part is None for part in wanted):
         raise ValueError("nothing is asked of the motion, and u = 0 is best: give end, terminal or a cost")
     t0, span = float(as_constant(t0, "t0")), as_duration(span, "span")
     states = validated_states(system, ends, t0, span)
@@ -81,6 +92,11 @@ def steering_problem(
     of_rates = UNBOUNDED if wanted.rates is None else bounds_of(wanted.rates, "rates", rate_names)
     of_span = bounds_of((SHORTEST, LONGEST) if free_span else (0.0, 2.0), "span", ("the span",))
     cost = effort if wanted.cost is None else wanted.cost
+    sought, of_parameters = sought_parameters(system, wanted.design)
+    scale = np.where(sought.theta == 0.0, 1.0, np.abs(sought.theta))
+    of_parameters = of_parameters._replace(lower=of_parameters.lower / scale, upper=of_parameters.upper / scale)
+    if sought.names:
+        _refuse_other_starts(sought, states, t0)
     takes_xi = callable(cost) and argument_names(cost, 3)[2] == "xi"
     arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
     ending = wanted.terminal_cost
@@ -94,29 +110,45 @@ def steering_problem(
         terminal_rows=tuple(np.flatnonzero(ended).tolist()),
         components=places,
         n_rates=len(of_rates.names),
+        sought=sought.names,
         end=g0 if states.end is None else states.end,
         xi_end=states.xi_end,
         end_rows=states.end_rows,
         xi_rows=states.xi_rows,
+        return_rows=states.return_rows,
+        xi_return_rows=states.xi_return_rows,
         path_values=paths.lower[held],
         terminal_values=terminals.lower[ended],
         span=np.float64(span),
+        theta_scale=scale,
     )
     return SteeringProblem(
         start=g0,
         xi_start=xi0,
+        start_is_given=states.start_is_given,
         end=states.end,
         t0=t0,
         span=span,
         free_span=free_span,
         n_controls=n_u,
+        theta=sought.theta,
         conditions=conditions,
         of_nodes=of_components + paths.of(~held),
         of_rates=of_rates,
-        of_end=terminals.of(~ended) + of_span,
+        of_end=terminals.of(~ended) + of_span + of_parameters,
         node_equations=paths.of(held),
         end_equations=terminals.of(ended),
     )
+
+
+def _refuse_other_starts(sought: Sought, states: States, t0: float) -> None:
+    """ValueError if the start is on the constraints with the given parameters alone."""
+    other = sought.at(1.01 * sought.theta + 0.01)
+    velocity = None if states.start_is_given is not None else states.xi_start
+    try:
+        refuse_off_constraints(other, "start", states.start, velocity, t0)
+    except ValueError as error:
+        raise ValueError(f"design: with other parameters {error}") from error
 
 
 def as_duration(value: Any, name: str) -> float:
