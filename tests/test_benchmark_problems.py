@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,14 @@ def test_an_event_that_is_asked_must_be_given(events):
 def test_a_submission_is_an_object(given):
     with pytest.raises(ValueError, match="must be a JSON object"):
         score.score(given)
+
+
+def test_a_misspelt_method_is_refused_in_words(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["with_geonh.py", "sleigh", "gaus4"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(FOLDER / "with_geonh.py"), run_name="__main__")
+    assert left.value.code == 2
+    assert "no method 'gaus4'; did you mean gauss4" in capsys.readouterr().err
 
 
 def test_the_command_scores_files_and_refuses_in_words_without_geonh(tmp_path):

@@ -246,4 +246,8 @@ if __name__ == "__main__":
     words = parser.parse_args()
     if words.steps is not None and words.steps < 1:
         parser.error(f"steps must be positive, got {words.steps}")
+    try:
+        gn.integrators.method_of(words.method)
+    except ValueError as error:
+        parser.error(str(error))
     print(json.dumps(run(read_problem(words.problem), words.method, words.steps), indent=1))

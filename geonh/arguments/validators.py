@@ -243,6 +243,13 @@ def refuse_single(value: Any, name: str) -> None:
         )
 
 
+def refuse_infinite(value: Any, name: str) -> None:
+    """Raise ValueError for nan and inf among the numbers of a pytree, as far as they are known."""
+    for leaf in jax.tree.leaves(value):
+        if not is_traced(**{name: leaf}) and not np.all(np.isfinite(leaf)):
+            raise ValueError(f"{name} must be finite, got {shortly(np.asarray(leaf).tolist())}")
+
+
 def refuse_kinds(value: Any, name: str) -> None:
     """Raise TypeError for an array that is masked, or not of numbers or bools."""
     if isinstance(value, np.ma.MaskedArray):

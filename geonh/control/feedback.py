@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_float64, refuse_infinite, shortly
 from geonh.control.interval import Node, between
 from geonh.control.optimal import OptimalControl, interpolated
 from geonh.engine import Precise, as_numbers
@@ -140,9 +140,10 @@ class Tracking(Precise):
     cost_to_go: np.ndarray
 
     def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        value = as_point(self.group, value, called) if name == "g" else as_numbers(value, called)
+        refuse_infinite(value, called)
         if name == "g":
-            return as_point(self.group, value, called)
-        value = as_numbers(value, called)
+            return value
         shape = (self.group.dim,) if name == "xi" else ()
         if np.shape(value) != shape:
             raise ValueError(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count, one_of
+from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
@@ -103,8 +103,9 @@ class OptimalControl:
 
     @in_float64
     def control(self, t: Any) -> Any:
-        """u(t), shape=[n_u], linear between the nodes; t may be traced."""
-        return interpolated(as_numbers(t, "t"), self.t, self.u)
+        """u(t), shape=[n_u], linear between the nodes; t may be traced; ValueError if it is not finite."""
+        refuse_infinite(t := as_numbers(t, "t"), "t")
+        return interpolated(t, self.t, self.u)
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""

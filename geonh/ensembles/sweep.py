@@ -35,7 +35,7 @@ from geonh.results.dense import as_times
 from geonh.results.events import Event, as_events
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
-from geonh.runs.controls import refuse_off_grid
+from geonh.runs.controls import refuse_off_grid, warn_of_unread
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import last_of
 from geonh.runs.start import as_span, as_start, as_variable_span
@@ -140,6 +140,7 @@ class Sweep(Configuration):
             if is_drawn(dt) or is_drawn(t0):
                 raise ValueError("dt and t0 are multiples of the spacing of the noise, and not drawn")
             refuse_off_grid(controls, t0, dt)
+            warn_of_unread(system, controls, first.g, first.xi, 5)
         gathered = entries(statistics)
         if gathered is None:
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")

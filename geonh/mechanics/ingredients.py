@@ -15,6 +15,7 @@ from geonh.arguments.validators import one_of
 from geonh.engine import forward_only, in_numpy, is_affine
 from geonh.geometry.field import Moment, check_arguments, evaluated
 from geonh.geometry.velocity_constraints import VelocityConstraints
+from geonh.groups.base import LieGroup
 from geonh.mechanics.redundancy import UNDETERMINED
 
 LONGEST = 80
@@ -74,7 +75,7 @@ def check_ingredients(system: Any) -> list[str]:
     if system.distribution is not None:
         _check_distribution(system, expect, x, n, k)
     _check_multiplier_forces(system, x, vector)
-    _check_integrals(system)
+    check_integrals(system)
     return by_data
 
 
@@ -143,8 +144,8 @@ def _check_multiplier_forces(system: Any, x: Any, xi: Any) -> None:
             )
 
 
-def _check_integrals(system: Any) -> None:
-    """Raise for a first integral that is invalid, or cannot be evaluated at the identity."""
+def check_integrals(system: Any) -> None:
+    """Raise for a first integral that is invalid, of other coordinates, or cannot be evaluated at the identity."""
     vector = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
     for key, integral in system.first_integrals.items():
         name = f"first integral {key!r}"
@@ -152,7 +153,18 @@ def _check_integrals(system: Any) -> None:
             raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
         one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
         check_arguments(integral.function, "g, xi, p, parameters", f"the function of {name}")
+        group = getattr(integral.function, "group", system.group)
+        if isinstance(group, LieGroup) and _coordinates(group) != _coordinates(system.group):
+            raise ValueError(
+                f"{name} is one of a system on {_coordinates(group)}, and {system.name} is on "
+                f"{_coordinates(system.group)}"
+            )
         function = partial(evaluated, name, integral.function)
         with float64():
             g = jax.tree.map(np.asarray, system.group.identity())
             inspected(name, jax.make_jaxpr(function)(g, vector, vector, system.parameters))
+
+
+def _coordinates(group: LieGroup) -> str:
+    """Name of a group and of its coordinates and velocities."""
+    return f"{group} ({', '.join(group.point_names)}; {', '.join(group.velocity_names)})"

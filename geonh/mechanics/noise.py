@@ -32,7 +32,7 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant
 from geonh.mechanics.configuration import Moment
-from geonh.mechanics.system import System, replaced, with_parameters
+from geonh.mechanics.system import System, refuse_parameters, replaced, with_parameters
 
 
 class _Added(eqx.Module):
@@ -47,6 +47,10 @@ class _Added(eqx.Module):
 
     def further(self, system: System, t: Array, x: Any, xi: Array, u: Any) -> Array:
         raise NotImplementedError
+
+    def refuse_parameters(self, parameters: dict) -> None:
+        """Raise ValueError for values of parameters for which this force, or one that it is added to, is not."""
+        refuse_parameters(self.system.forces, parameters)
 
 
 class _ItoForces(_Added):
@@ -68,7 +72,13 @@ class _ThermalForces(_Added):
     name: str | None = eqx.field(static=True)
 
     def further(self, system: System, t: Array, x: Any, xi: Array, u: Any) -> Array:
-        return (self.kT if self.name is None else system.parameters[self.name]) * _mean_force(system, x)
+        kT = self.kT if self.name is None else system.parameters[self.name]
+        return jnp.where(kT >= 0, kT, jnp.nan) * _mean_force(system, x)
+
+    def refuse_parameters(self, parameters: dict) -> None:
+        super().refuse_parameters(parameters)
+        if self.name is not None and self.name in parameters:
+            _refuse_negative(parameters[self.name], self.name)
 
 
 def _mean_force(system: System, x: Any) -> Array:
@@ -167,10 +177,13 @@ def thermal_contacts(system: System, kT: Any) -> System:
     if name is not None and name not in system.parameters:
         raise ValueError(f"kT: {system.name} has no parameter {name!r}")
     value = None if name else as_constant(kT, "kT")
-    known = system.parameters[name] if name else value
-    if not is_traced(kT=known) and as_constant(known, "kT") < 0:
-        raise ValueError(f"kT must not be negative, got {known:g}")
+    _refuse_negative(system.parameters[name] if name else value, "kT")
     return _with_forces(system, _ThermalForces(system, value, name), "thermal_contacts")
+
+
+def _refuse_negative(kT: Any, name: str) -> None:
+    if not is_traced(**{name: kT}) and as_constant(kT, name) < 0:
+        raise ValueError(f"{name} must not be negative, got {kT:g}: it is the temperature of contacts")
 
 
 def _with_forces(system: System, forces: _Added, what: str) -> System:

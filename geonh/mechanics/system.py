@@ -23,7 +23,7 @@ from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.first_integral import FirstIntegral, require_integrals
-from geonh.mechanics.ingredients import check_ingredients
+from geonh.mechanics.ingredients import check_ingredients, check_integrals
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import Rank
 from geonh.units import declared_units
@@ -241,7 +241,8 @@ class System(ConstrainedSystem):
         TypeError
             If a value is not of numbers, where the parameter is.
         ValueError
-            If there is no parameter of that name, or a value has another shape.
+            If there is no parameter of that name, or a value has another shape, or is one for which the forces of
+            the system are not defined, such as a negative temperature of ``geonh.mechanics.thermal_contacts``.
         """
         names = list(self.parameters)
         for name in changes:
@@ -253,6 +254,7 @@ class System(ConstrainedSystem):
             before, after = (jax.tree.map(np.shape, v) for v in (self.parameters[name], value))
             if before != after:
                 raise ValueError(f"{name} of {self.name} must have shape {before}, got {after}")
+        refuse_parameters(self.forces, new)
         return with_parameters(self, new)
 
     def with_first_integrals(self, integrals: Mapping[str, FirstIntegral]) -> System:
@@ -269,13 +271,16 @@ class System(ConstrainedSystem):
 
         Raises
         ------
-        TypeError
-            If it is not a mapping of names to first integrals.
+        TypeError, ValueError
+            If it is not a mapping of names to first integrals, or they are of a system with other coordinates.
         """
         if not isinstance(integrals, Mapping):
             raise TypeError(f"integrals must be a mapping such as {{'name': …}}, got {shortly(integrals)}")
         require_integrals(integrals)
-        return eqx.tree_at(lambda s: s.first_integrals, self, {**self.first_integrals, **integrals})
+        system = eqx.tree_at(lambda s: s.first_integrals, self, {**self.first_integrals, **integrals})
+        if not is_traced(system):
+            check_integrals(system)
+        return system
 
     def play(self, path: Any = None, methods: Any = None, **options: Any) -> Any:
         """Make a page in which the system runs, with sliders: options, result and errors of ``geonh.export.play``.
@@ -363,6 +368,13 @@ def with_parameters(system: System, changes: Mapping[str, Any]) -> System:
     if not changes:
         return system
     return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
+
+
+def refuse_parameters(forces: Any, parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for new values of parameters for which forces are not, by their method of this name."""
+    refuse = getattr(forces, "refuse_parameters", None)
+    if refuse is not None:
+        refuse(parameters)
 
 
 def replaced(module: Any, **changes: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from jax import Array
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine import depends, is_affine
+from geonh.engine import depends, is_affine, mapped
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -83,6 +84,34 @@ def refuse_off_grid(noise: Wiener, t0: Any, dt: Any) -> None:
                 f"{name} = {np.ravel(value)[np.argmax(np.ravel(off))]:g} is no multiple of the spacing "
                 f"{np.min(noise.dt):g} of the noise, Wiener(size, dt)"
             )
+
+
+def warn_of_unread(system: System, controls: Any, g: Point, xi: Any, stacklevel: int) -> None:
+    """Warn of components of noise that change no force, at a known state and at random ones near it."""
+    if not isinstance(controls, Wiener):
+        return
+    size = controls.size
+    away = 0.3 * np.random.default_rng(0).normal(size=(3, 2, system.group.dim)) * np.array([0, 1, 1])[:, None, None]
+    states = mapped(_moved, (system, g, np.asarray(xi)), away)
+    forces = np.array([mapped(_forces, (system, u), states) for u in np.vstack([np.zeros(size), np.eye(size)])])
+    unread = np.flatnonzero((forces[1:] == forces[0]).all(axis=(1, 2)))
+    if 0 < len(unread) < size:
+        warnings.warn(
+            f"controls are noise of {size} components, of which the forces of {system.name} do not use "
+            f"{', '.join(f'u[{i}]' for i in unread)}, at the start and near it: pass Wiener({size - len(unread)}, dt) "
+            "if they read fewer",
+            stacklevel=stacklevel,
+        )
+
+
+def _moved(tree: tuple, by: Array) -> tuple[Point, Array]:
+    system, g, xi = tree
+    return system.group.compose(g, system.group.exp(by[0])), xi + by[1]
+
+
+def _forces(tree: tuple, state: tuple) -> Array:
+    system, u = tree
+    return system.force(jnp.zeros(()), system.at(state[0], 0.0), state[1], u)
 
 
 def _refuse_law(controls: Any) -> None:

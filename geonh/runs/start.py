@@ -20,7 +20,7 @@ from geonh.integrators.wiener import Wiener
 from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
-from geonh.runs.controls import as_controls, inspect_forces, refuse_noise, refuse_off_grid
+from geonh.runs.controls import as_controls, inspect_forces, refuse_noise, refuse_off_grid, warn_of_unread
 
 FIRST = 0.01
 """First step of variable length, relative to the run."""
@@ -199,6 +199,7 @@ def first_node(system: System, method: Integrator, start: InitialData) -> FirstN
     doubt = digits_lost(known, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
+    warn_of_unread(known, start.clock.controls, start.g, start.xi, 5)
     return FirstNode(problem, start, state, facts, parts)
 
 
@@ -216,6 +217,7 @@ def known_sound(system: System, method: Integrator, start: InitialData) -> Syste
             system = known
             facts = computed(_facts, Problem(system, None, first), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
+        warn_of_unread(system, start.clock.controls, start.g, start.xi, 5)
     return system
 
 

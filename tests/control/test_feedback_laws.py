@@ -81,6 +81,15 @@ def test_a_law_is_computed_in_double_precision_outside_of_runs():
         law(0.0, motion.g[0], [0.0, 0.0])
     with pytest.raises(ValueError, match=r"g of Tracking\.__call__ must be"):
         law(0.0, [0.0, 0.0], motion.xi[0])
+    for name, arguments in {
+        "t": (np.nan, [0.0], [0.0]),
+        "g": (0.0, [np.nan], [0.0]),
+        "xi": (0, [0.0], [-np.inf]),
+    }.items():
+        with pytest.raises(ValueError, match=rf"{name} of Tracking\.__call__ must be finite"):
+            law(*arguments)
+    with pytest.raises(ValueError, match="t must be finite"):
+        motion.control([0.5, np.nan])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Noise as controls: one path at all steps, strong and weak orders, noise on D, what is refused."""
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -287,6 +288,15 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
 def test_what_is_refused(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call(gn.Wiener(3, 0.01))
+
+
+def test_components_that_no_force_reads_are_told():
+    """Not those of noise that vanishes at the start alone."""
+    two = lambda t, x, xi, u: -xi + jnp.array([1.0, 0.5, 0.0]) * u[1] + xi * u[0]  # noqa: E731
+    with pytest.warns(UserWarning, match=r"do not use u\[2\], .*Wiener\(2, dt\)"):
+        gn.solve(sleigh(two), controls=gn.Wiener(3, 0.01), **START)
+    with warnings.catch_warnings(action="error"):
+        gn.solve(sleigh(two), controls=gn.Wiener(2, 0.01), **START | {"xi0": [0.0, 0.0, 0.0]})
 
 
 def test_a_path_is_shown_with_its_seed():

@@ -236,6 +236,9 @@ def test_fluctuation_and_dissipation_with_constraints_that_preserve_the_volume()
         (lambda: thermal_contacts(gn.System(SO3(), metric=np.eye(3)), 1.0), "each a contact"),
         (lambda: thermal_contacts(sleigh(), -1.0), "kT must not be negative"),
         (lambda: thermal_contacts(sleigh().with_parameters(kT=-1.0), "kT"), "kT must not be negative, got -1"),
+        (lambda: thermal_contacts(sleigh(), "kT").with_parameters(kT=-1.0), "kT must not be negative, got -1"),
+        (lambda: ito(thermal_contacts(sleigh(), "kT")).with_parameters(kT=-1.0), "kT must not be negative, got -1"),
+        (lambda: thermal_contacts(sleigh(), "kT").with_parameters(kT=np.nan), r"parameters\['kT'\] must be finite"),
         (lambda: thermal_contacts(gn.systems.suslov(), "J"), r"kT must have shape \(\), got \(3"),
         (lambda: thermal_contacts(sleigh(), "heat"), "no parameter 'heat'"),
         (

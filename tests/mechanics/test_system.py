@@ -180,3 +180,26 @@ def test_other_values_of_parameters_give_the_run_of_a_system_built_with_them():
         one.with_parameters(inertia=1.0)
     with pytest.raises(TypeError, match="a"):
         one.with_parameters(a="long")
+
+
+def integral(function, momentum="average"):
+    return gn.mechanics.FirstIntegral(function, momentum=momentum)
+
+
+@pytest.mark.parametrize(
+    ("integrals", "words"),
+    [
+        ({"p7": integral(lambda g, xi, p, q: p[7])}, "first integral 'p7' asks for index 7"),
+        ({"R": integral(lambda g, xi, p, q: g[0][1])}, "first integral 'R' could not be evaluated"),
+        ({"k": integral(lambda g, xi, p, q: q["k"] * p[0])}, "first integral 'k' could not be evaluated"),
+        ({"few": integral(lambda g, xi: xi[0])}, r"the function of first integral 'few' takes \(g, xi, p"),
+        ({"p": integral(lambda g, xi, p, q: p[0], momentum="plus")}, "momentum of first integral 'p'"),
+        (
+            lambda: gn.analysis.first_integrals(gn.systems.veselova(), degree=1, seed=3),
+            r"first integral 'linear 1' is one of a system on SO\(3\) .* chaplygin-sleigh is on SE\(2\)",
+        ),
+    ],
+)
+def test_integrals_of_another_system_are_refused(integrals, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        gn.systems.chaplygin_sleigh().with_first_integrals(integrals() if callable(integrals) else integrals)
