@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import evaluated
-from geonh.groups.base import ArrayLike, Point
+from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.mechanics.system import System
 
 
@@ -67,7 +67,9 @@ class Conditions(NamedTuple):
     c(t, g, ξ, u) that are bounded at nodes and at the end, ``terminal_cost`` one that is added to the cost;
     ``end_rows`` and ``xi_rows`` the rows of the conditions on g_end⁻¹g and on ξ − ξ_end; ``path_rows`` and
     ``terminal_rows`` the places of values of ``path`` and ``terminal`` that are to equal ``path_values`` and
-    ``terminal_values``; ``n_rates`` the number of controls whose rates are bounded.
+    ``terminal_values``; ``return_rows`` and ``xi_return_rows`` those of conditions on g₀⁻¹g_K and ξ_K − ξ₀ of a
+    periodic motion; ``n_rates`` the number of controls whose rates are bounded; ``sought`` the names of parameters that
+    are unknown, with steps in units of ``theta_scale``.
     """
 
     cost: UserFunction
@@ -79,13 +81,17 @@ class Conditions(NamedTuple):
     terminal_rows: tuple[int, ...]
     components: tuple[int, ...]
     n_rates: int
+    sought: tuple[str, ...]
     end: Point
     xi_end: ArrayLike
     end_rows: ArrayLike
     xi_rows: ArrayLike
+    return_rows: ArrayLike
+    xi_return_rows: ArrayLike
     path_values: ArrayLike
     terminal_values: ArrayLike
     span: ArrayLike
+    theta_scale: ArrayLike
 
     def running_cost(self, system: System, t: Array, node: Any) -> Array:
         """Integrand of the cost at a node."""
@@ -118,6 +124,11 @@ class Conditions(NamedTuple):
         values = self._of(self.terminal, system, t, node)
         off = values[np.array(self.terminal_rows, int)] - self.terminal_values
         return jnp.concatenate([self.end_rows @ eta, self.xi_rows @ (node.xi - self.xi_end), off])
+
+    def return_gap(self, group: LieGroup, first: Any, last: Any) -> Array:
+        """Residual of the conditions of a periodic motion on its first and last node."""
+        eta = group.log(group.compose(group.inverse(first.g), last.g))
+        return jnp.concatenate([self.return_rows @ eta, self.xi_return_rows @ (last.xi - first.xi)])
 
     def end_cost(self, system: System, t: Array, node: Any) -> Array:
         """Cost of the end."""

@@ -15,8 +15,9 @@ import jax
 import numpy as np
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant, as_count, as_float64, as_names, as_part, close
+from geonh.arguments.validators import as_constant, as_count, as_float64, as_names, as_part
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
+from geonh.control.sought import Sought, refuse_unknown
 from geonh.engine import first_of_batch
 from geonh.ensembles.batch import parted_controls, point_or_points
 from geonh.geometry.field import takes_parameters, tried
@@ -157,11 +158,7 @@ def estimate(
     method = as_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
-    if unknown := [name for name in names if name not in system.parameters]:
-        hint = close(unknown[0], system.parameters)
-        raise ValueError(
-            f"names: {system.name} has no parameter {unknown[0]!r}, it has {list(system.parameters)}{hint}"
-        )
+    refuse_unknown(system, names, "names")
     if not names or len(set(names)) < len(names):
         raise ValueError(f"names must be parameters, each once, got {names}")
     values, places = _data_at_nodes(data, at)
@@ -187,8 +184,9 @@ def estimate(
         starts.append((place, velocity))
     takes = takes_parameters(observe, "g, xi", "observe")
     tried("observe", observe, *starts[0], *((system.parameters,) if takes else ()))
-    motion = ObservedMotion(system, method, clocks[0], tuple(names), observe, takes)
-    if not len(motion.theta):
+    sought = Sought(system, tuple(names))
+    motion = ObservedMotion(sought, method, clocks[0], observe, takes)
+    if not len(sought.theta):
         raise ValueError(f"names must be parameters with numbers, got {names}")
     fit = LeastSquares(
         motion,
@@ -196,24 +194,24 @@ def estimate(
         np.diff(places, prepend=0).astype(np.int64),
         each,
         sigma,
-        _precision(prior, motion, sigma),
+        _precision(prior, sought, sigma),
         free_start,
     )
-    if np.sum(fit.seen) <= (0 if prior is not None else len(motion.theta)):
-        seen, k = np.sum(fit.seen), len(motion.theta)
+    if np.sum(fit.seen) <= (0 if prior is not None else len(sought.theta)):
+        seen, k = np.sum(fit.seen), len(sought.theta)
         raise ValueError(f"{seen} observations do not determine {k} parameters and their noise")
-    unknowns = Unknowns(motion.theta, *jax.tree.map(lambda *each: np.stack(each), *guesses))
+    unknowns = Unknowns(sought.theta, *jax.tree.map(lambda *each: np.stack(each), *guesses))
     prediction = fit.prediction(unknowns)
     if values.shape[-1] != (width := prediction.observations.shape[-1]):
         raise ValueError(f"data have {values.shape[-1]} columns, observe gives {width}")
     minimum = fit.minimum(unknowns, prediction, tol, max_iterations)
     prediction, step = minimum.prediction, minimum.step
-    result = motion.values(minimum.unknowns.theta)
+    result = sought.values(minimum.unknowns.theta)
     _warn_of_structure(fit.data - prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
     one = first_of_batch if many is None else lambda tree: tree
     return Estimate(
         values={name: _plain(value) for name, value in result.items()},
-        errors={name: _plain(value) for name, value in motion.values(step.errors).items()},
+        errors={name: _plain(value) for name, value in sought.values(step.errors).items()},
         covariance=step.covariance,
         sigma=float(step.noise),
         residuals=one(fit.data - prediction.observations),
@@ -264,18 +262,18 @@ def _each(values: np.ndarray, shape: tuple[int, ...], many: int, name: str) -> n
     return np.broadcast_to(values, (many, *shape))
 
 
-def _precision(prior: Any, motion: ObservedMotion, sigma: float | None) -> np.ndarray:
+def _precision(prior: Any, sought: Sought, sigma: float | None) -> np.ndarray:
     """1/s of the standard deviations s of all numbers before the data, 0 where there is none."""
     if prior is None:
-        return np.zeros(len(motion.theta))
+        return np.zeros(len(sought.theta))
     if sigma is None:
         raise ValueError("prior= needs sigma=, the standard deviation of the noise, to be weighed against the data")
-    named = dict(prior) if isinstance(prior, Mapping) else dict.fromkeys(motion.names, prior)
-    if unknown := [name for name in named if name not in motion.names]:
-        raise ValueError(f"prior: {unknown[0]!r} is not among names, {list(motion.names)}")
+    named = dict(prior) if isinstance(prior, Mapping) else dict.fromkeys(sought.names, prior)
+    if unknown := [name for name in named if name not in sought.names]:
+        raise ValueError(f"prior: {unknown[0]!r} is not among names, {list(sought.names)}")
     widths = {name: float(as_constant(width, f"prior of {name}", positive=True)) for name, width in named.items()}
-    counts = [len(motion._replace(names=(name,)).theta) for name in motion.names]
-    return np.repeat([1 / widths[name] if name in widths else 0.0 for name in motion.names], counts)
+    counts = [len(sought._replace(names=(name,)).theta) for name in sought.names]
+    return np.repeat([1 / widths[name] if name in widths else 0.0 for name in sought.names], counts)
 
 
 def _warn_of_structure(residuals: np.ndarray, size: float) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from geonh.arguments.precision import float64, has_tracers
 from geonh.arguments.validators import as_float64, shortly
 from geonh.control.interval import relative
 from geonh.control.transcription import DiscreteMotion, Transcription
-from geonh.engine import mapped
-from geonh.groups.base import as_points
+from geonh.engine import computed, mapped
+from geonh.groups.base import LieGroup, Point, as_points
 from geonh.results.trajectory import Trajectory
 
 TRIES = 12
@@ -24,12 +25,24 @@ WAVE = 0.6
 
 def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: float) -> DiscreteMotion:
     """Motion with the nodes of the problem, from one of any number of steps, with the given start and end."""
-    steering = problem.steering
+    steering, group = problem.steering, problem.system.group
     made = resampled(problem, motion, np.linspace(0.0, len(motion.u) - 1.0, problem.n_steps + 1))
-    for leaf, first in zip(jax.tree.leaves(made.g), jax.tree.leaves(steering.start), strict=True):
+    start = steering.start
+    if steering.start_is_given is None:
+        made.xi[0] = steering.xi_start
+    else:
+        first = jax.tree.map(lambda a: a[0], made.g)
+        start = computed(_with_given, group, (start, first, steering.start_is_given.astype(float)))
+    for leaf, first in zip(jax.tree.leaves(made.g), jax.tree.leaves(start), strict=True):
         leaf[0] = first
-    made.xi[0] = steering.xi_start
-    return made._replace(span=span, t0=steering.t0)
+    theta = motion.theta if motion.theta.shape == steering.theta.shape else steering.theta
+    return made._replace(span=span, t0=steering.t0, theta=theta)
+
+
+def _with_given(group: LieGroup, points: tuple[Point, Point, Array]) -> Point:
+    """Point at the place of a second one, but for coordinates that are given, those of the first."""
+    start, other, given = points
+    return group.compose(start, group.exp((1 - given) * relative(group, (start, other))))
 
 
 def resampled(problem: Transcription, motion: DiscreteMotion, places: np.ndarray) -> DiscreteMotion:
@@ -90,16 +103,21 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
-    """Endless guesses: the path along a one-parameter subgroup, at rest; and slow waves about it."""
+    """Endless guesses: the path along a one-parameter subgroup, at rest; and slow waves about it, of a periodic motion
+    of its period and half of it.
+    """
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
     ends = jax.tree.map(lambda a, b: np.stack([a, b]), start, end)
     still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0, 0.0)
     line = interpolated_motion(problem, still, steering.span)
     yield line
-    waves = np.sin(np.pi * np.outer(np.linspace(0, 1, K + 1), [1, 2, 3])) / [1, 2, 3]
+    phase = np.pi * np.linspace(0, 1, K + 1)[:, None]
+    waves = np.sin(phase * [1, 2, 3]) / [1, 2, 3]
+    if steering.start_is_given is not None:
+        waves = np.concatenate([np.sin(2 * phase), 1 - np.cos(2 * phase), np.sin(4 * phase) / 2], axis=1)
     random, step = np.random.default_rng(0), np.zeros(problem.size)
     while True:
-        nodes = step[:-1].reshape(K + 1, m)
+        nodes = step[: (K + 1) * m].reshape(K + 1, m)
         nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
         yield problem.moved(line, step)

@@ -29,10 +29,16 @@ FEASIBLE = 1e-10
 """Largest residual of the equations of a solution."""
 RELAXED = 1e-8
 """Relaxation of bounds that are not on controls, relative to 1 + |bound|: an end may lie on one."""
+COLD = 0.1
+"""Barrier parameter at the start."""
 CORNER = 1e-9
 """Regularisation of equations that depend on each other."""
 LEAST_SHIFT = 1e-4
 """First shift of the Hessian where none was needed before."""
+FLAT = 1e-7
+"""Negative curvature of the cost up to which a solution is no saddle: that of a family of equal motions is rounding."""
+FAMILY_SHIFT = 1e-6
+"""Least shift of the Hessian of periodic motions, which form families by shifts of the time and by symmetries."""
 STEEPEST = 100.0
 """Largest entry of the gradient of the cost, by a factor, at the first iterate."""
 UNBOUNDED = 1e12
@@ -107,9 +113,10 @@ class InteriorPoint:
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
         self.shift, self.damping, self.iterations = 0.0, 0.0, 0
+        self.least_shift = 0.0 if problem.steering.start_is_given is None else FAMILY_SHIFT
 
     def solve(
-        self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = 0.1, least: float = TOLERANCE / 10
+        self, motion: DiscreteMotion, warm: Iterate | None = None, mu: float = COLD, least: float = TOLERANCE / 10
     ) -> Outcome:
         """Search for a local minimum from a motion, or from all of an iterate, down to a barrier parameter."""
         problem = self.problem
@@ -125,6 +132,8 @@ class InteriorPoint:
             )
         self._ignore_what_is_given(at)
         scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))
+        if warm is not None and self.bounds.beyond(warm.slacks).any():  # of other bounds
+            warm, mu = None, COLD
         if warm is None:
             s = self.bounds.interior(now.inequalities)
             lower, upper = (mu / distance for distance in self.bounds.distances(s))
@@ -208,7 +217,8 @@ class InteriorPoint:
             )
         low, high = self.bounds.distances(point.slacks)
         sigma = point.lower / low + point.upper / high
-        factors = Factors(condensed(self.problem, at, sigma), at.equation_blocks, self.problem.given, corner=CORNER)
+        hessian = condensed(self.problem, at, sigma)
+        factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=FLAT, corner=CORNER)
         if factors.is_singular or factors.n_negative > len(point.equations):
             return f"it converged to a saddle of cost {at.values.cost:.6g}"
         return ""
@@ -311,7 +321,7 @@ class InteriorPoint:
         yields = 1 / (1 + softness * stiffness)
         sigma = yields * stiffness
         hessian = condensed(self.problem, at, sigma)
-        n_equations, shift, corner = len(point.equations), self.damping, 0.0
+        n_equations, shift, corner = len(point.equations), max(self.damping, self.least_shift), 0.0
         while True:
             factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=shift, corner=corner)
             if not factors.is_singular and factors.n_negative == n_equations:

@@ -1,7 +1,9 @@
 r"""The equations of one interval of a transcription and of its end, with derivatives of the first and second order.
 
-Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and the span T, h = T/K. A
-step of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and the 2n equations of the interval are
+Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and common to all intervals
+the span T, h = T/K, and numbers θ of the system's parameters that are sought. Of periodic motions (η, ξ) of the first
+node are common too: the end depends on them. A step of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and
+the 2n equations of motion of the interval are
 
     explicit methods:     log(Φ_g⁻¹g_{k+1})/h = 0,   ξ_{k+1} − Φ_ξ = 0;
     symmetric projection: F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0, by h,   ξ_{k+1} − Φ_ξ(ζ_k) = 0,
@@ -27,6 +29,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.control.conditions import Conditions
+from geonh.control.sought import Sought
 from geonh.engine import SIDE_BY_SIDE, jacobian
 from geonh.groups.base import ArrayLike, LieGroup, Point
 from geonh.integrators.base import Integrator
@@ -45,8 +48,8 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, the span T, the time t₀ of the first node, the index k of the interval, and 1 for each
-    equation of nodes that holds at its first, 0 else."""
+    """Both ends of an interval, the span T, the time t₀ of the first node, the index k of the interval, 1 for each
+    equation of nodes that holds at its first, 0 else, and θ."""
 
     begin: Node
     end: Node
@@ -54,15 +57,19 @@ class Interval(NamedTuple):
     t0: ArrayLike
     k: ArrayLike
     holds: ArrayLike
+    theta: ArrayLike
 
 
 class End(NamedTuple):
-    """The last node, the span T, t₀, and 1 for each equation of nodes that holds there, 0 else."""
+    """The last node and the first, the span T, t₀, 1 for each equation of nodes that holds at the last, 0 else, and
+    θ."""
 
     node: Node
+    first: Node
     span: ArrayLike
     t0: ArrayLike
     holds: ArrayLike
+    theta: ArrayLike
 
 
 class Weights(NamedTuple):
@@ -80,6 +87,11 @@ class Equations(NamedTuple):
     method: Integrator
     conditions: Conditions
     n_steps: ArrayLike
+
+    def at(self, theta: Array, step: Array) -> Equations:
+        """The same with the sought parameters after a step from θ."""
+        sought = Sought(self.system, self.conditions.sought)
+        return self._replace(system=sought.at(theta + self.conditions.theta_scale * step))
 
 
 class Values(NamedTuple):
@@ -101,12 +113,13 @@ class Derivatives(NamedTuple):
 
 
 def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
-    """Values of an interval perturbed by z, (η, δξ, δu) of both ends and δT."""
+    """Values of an interval perturbed by z, (η, δξ, δu) of both ends, δT and δθ."""
     interval, z = data
-    size = (len(z) - 1) // 2
-    begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size:-1])
-    h = (interval.span + z[-1]) / of.n_steps
+    size = (len(z) - 1 - len(interval.theta)) // 2
+    begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size : 2 * size])
+    h = (interval.span + z[2 * size]) / of.n_steps
     t = interval.t0 + interval.k * h
+    of = of.at(interval.theta, z[2 * size + 1 :])
     rates = (end.u - begin.u) / h
     inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
     cost = _running_cost(of, t, h, begin, end)
@@ -115,16 +128,25 @@ def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
 
 
 def end_values(of: Equations, data: tuple[End, Array]) -> Values:
-    """Values of the end perturbed by z, (η, δξ, δu) and δT."""
+    """Values of the end perturbed by z, (η, δξ, δu), δT, δθ, and (η, δξ) of the first node where that is unknown."""
     end, z = data
-    span, node = end.span + z[-1], _moved(of, end.node, z[:-1])
+    m, k = len(end.node.u) + 2 * of.system.group.dim, len(end.theta)
+    span, node, first = end.span + z[m], _moved(of, end.node, z[:m]), end.first
+    if len(z) > m + 1 + k:
+        first = _moved(of, first, jnp.concatenate([z[m + 1 + k :], jnp.zeros(len(first.u))]))
+    of = of.at(end.theta, z[m + 1 : m + 1 + k])
     conditions, t = of.conditions, end.t0 + span
     inequalities = [
         conditions.at_node(of.system, t, node),
         conditions.at_end(of.system, t, node),
         span[None] / conditions.span,
+        (end.theta + conditions.theta_scale * z[m + 1 : m + 1 + k]) / conditions.theta_scale,
     ]
-    equations = [conditions.gap(of.system, t, node), end.holds * conditions.node_gap(of.system, t, node)]
+    equations = [
+        conditions.gap(of.system, t, node),
+        conditions.return_gap(of.system.group, first, node),
+        end.holds * conditions.node_gap(of.system, t, node),
+    ]
     cost = conditions.end_cost(of.system, t, node)
     return Values(jnp.concatenate(equations), jnp.concatenate(inequalities), cost)
 

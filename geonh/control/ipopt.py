@@ -60,7 +60,8 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
     first = at(np.zeros(problem.size))
     rows = [m.tocoo() for m in (first.equations, first.inequalities)]
     pairs = [
-        (c[:, np.nonzero(low)[0]], c[:, np.nonzero(low)[1]]) for c, low in zip(problem.columns, below, strict=True)
+        np.sort([c[:, np.nonzero(low)[1]], c[:, np.nonzero(low)[0]]], axis=0)[::-1]
+        for c, low in zip(problem.columns, below, strict=True)
     ]
     free = np.where(problem.given, 0.0, NO_BOUND)
     ipopt = ipyopt.Problem(

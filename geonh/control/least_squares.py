@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,14 +22,14 @@ from jax import Array, lax
 
 from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.validators import shortly
+from geonh.control.sought import Sought
 from geonh.engine import mapped
 from geonh.geometry.field import evaluated
-from geonh.groups.base import ArrayLike, LieGroup, Point
+from geonh.groups.base import LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System, with_parameters
 
 DAMPINGS = (0.0, *np.logspace(-5, 5, 21))
 """Damping of steps, relative to the largest singular value, in the order in which it is tried."""
@@ -47,41 +46,13 @@ FREE = 1e-10
 
 
 class ObservedMotion(NamedTuple):
-    """Motions of a system whose parameters ``names`` are sought, and the function by which their nodes are observed."""
+    """Motions of a system whose parameters are sought, and the function by which their nodes are observed."""
 
-    system: System
+    sought: Sought
     method: Integrator
     clock: Clock
-    names: tuple[str, ...]
     observe: Callable
     takes_parameters: bool
-
-    @property
-    def theta(self) -> np.ndarray:
-        """The numbers that the parameters of the system have, shape=[k]."""
-        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self._numbers)])
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of all numbers: ``a``, ``A[0, 1]``, ``net.layers[0].weight[2]``."""
-        labels: list[str] = []
-        for path, leaf in jax.tree_util.tree_leaves_with_path(self._numbers):
-            name = self.names[path[0].idx] + jax.tree_util.keystr(path[1:])
-            labels += [f"{name}{list(place)}" if place else name for place in np.ndindex(np.shape(leaf))]
-        return tuple(labels)
-
-    def values(self, theta: ArrayLike) -> dict[str, Any]:
-        """The parameters whose numbers are θ, shape=[k]."""
-        leaves, structure = jax.tree.flatten(self._numbers)
-        ends = np.cumsum([leaf.size for leaf in leaves])
-        parts = [theta[end - leaf.size : end].reshape(leaf.shape) for end, leaf in zip(ends, leaves, strict=True)]
-        whole = eqx.combine(jax.tree.unflatten(structure, parts), [self.system.parameters[name] for name in self.names])
-        return dict(zip(self.names, whole, strict=True))
-
-    @property
-    def _numbers(self) -> list:
-        """The parameters without the functions among their leaves."""
-        return eqx.filter([self.system.parameters[name] for name in self.names], callable, inverse=True)
 
 
 class Unknowns(NamedTuple):
@@ -193,7 +164,7 @@ class LeastSquares:
 
     def prediction(self, unknowns: Unknowns) -> Prediction:
         """Motions and their derivatives."""
-        k, n, many = len(unknowns.theta), self.motion.system.group.dim, len(self.data)
+        k, n, many = len(unknowns.theta), self.motion.sought.system.group.dim, len(self.data)
         directions = np.eye(k + 2 * n)[: None if self.free_start else k]
         starts = (unknowns.g, unknowns.xi, self.controls)
         starts = jax.tree.map(lambda a: np.repeat(a, len(directions), axis=0), starts)
@@ -206,7 +177,7 @@ class LeastSquares:
     def residual(self, unknowns: Unknowns, prediction: Prediction) -> np.ndarray:
         """Observations minus predictions, and the same of the prior."""
         rest = (self.data - prediction.observations).ravel()[self.seen]
-        return np.concatenate([rest, self._prior @ (self.motion.theta - unknowns.theta)])
+        return np.concatenate([rest, self._prior @ (self.motion.sought.theta - unknowns.theta)])
 
     def is_exact(self, unknowns: Unknowns, prediction: Prediction) -> bool:
         """True if the residual is zero to rounding."""
@@ -218,9 +189,9 @@ class LeastSquares:
         for i, status in enumerate(prediction.status):
             if status:
                 which = "the motion" if len(self.data) == 1 else f"motion {i}"
-                values = shortly(dict(zip(self.motion.labels, unknowns.theta.tolist(), strict=True)))
+                values = shortly(dict(zip(self.motion.sought.labels, unknowns.theta.tolist(), strict=True)))
                 raise RuntimeError(
-                    f"{which} of {self.motion.system.name} fails with {values}: {Result(int(status)).message}"
+                    f"{which} of {self.motion.sought.system.name} fails with {values}: {Result(int(status)).message}"
                 )
 
     def minimum(self, unknowns: Unknowns, prediction: Prediction, tol: float, max_iterations: int) -> Minimum:
@@ -239,7 +210,7 @@ class LeastSquares:
 
         Among unobservable directions of the starts the step is of minimum norm.
         """
-        labels, residual, J = self.motion.labels, self.residual(unknowns, prediction), self._jacobian(prediction)
+        labels, residual, J = self.motion.sought.labels, self.residual(unknowns, prediction), self._jacobian(prediction)
         observed, k = prediction.observations.ravel()[self.seen], len(unknowns.theta)
         scale = np.linalg.norm(J, axis=0)
         sensitivity = scale[:k] * np.where(unknowns.theta == 0.0, 1.0, np.abs(unknowns.theta))
@@ -302,7 +273,7 @@ class LeastSquares:
         if not self.free_start:
             return unknowns._replace(theta=unknowns.theta + step)
         eta, delta = np.split(step[k:].reshape(len(self.data), -1), 2, axis=1)
-        g = mapped(_moved_point, self.motion.system.group, (unknowns.g, eta))
+        g = mapped(_moved_point, self.motion.sought.system.group, (unknowns.g, eta))
         return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + delta)
 
 
@@ -335,13 +306,13 @@ def _predicted(tree: tuple, node: tuple[Point, Array, Any, Array]) -> tuple[_Obs
     """A motion, and the derivative of its observations in one direction of (θ, η, δ)."""
     motion, theta, counts = tree
     g, xi, controls, direction = node
-    method, group = motion.method, motion.system.group
+    method, group = motion.method, motion.sought.system.group
     clock = motion.clock if controls is None else motion.clock._replace(controls=controls)
     k, n = len(theta), group.dim
 
     def along(s: Array) -> _ObservedRun:
         observations: Array
-        system = with_parameters(motion.system, motion.values(theta + s * direction[:k]))
+        system = motion.sought.at(theta + s * direction[:k])
         start = onto(system, group.compose(g, group.exp(s * direction[k : k + n])), clock.t0)[0]
         velocity = system.projected_velocity(system.at(start, clock.t0), xi + s * direction[k + n :])
 

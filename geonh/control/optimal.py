@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of, refuse_infinite
+from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt, solve_by_ipopt
 from geonh.control.search import best_of
-from geonh.control.steering import Ends, Wanted, steering_problem
+from geonh.control.sought import Sought
+from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.wanted import Wanted
 from geonh.engine import as_numbers, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -63,6 +67,8 @@ class OptimalControl:
         Number of guesses that were tried.
     costs : tuple of float
         Costs of the local minima that were found, this one the least.
+    system : System
+        With the parameters that were found by ``design``.
     """
 
     t: np.ndarray
@@ -89,6 +95,12 @@ class OptimalControl:
 
     __repr__ = __str__
 
+    @property
+    def system(self) -> System:
+        """The system, with the parameters that were found by ``design``."""
+        problem = self._problem
+        return Sought(problem.system, problem.steering.conditions.sought).at(self._iterate.motion.theta)
+
     @in_float64
     def control(self, t: Any) -> Any:
         """u(t), shape=[n_u], linear between the nodes; t may be traced; ValueError if it is not finite."""
@@ -100,10 +112,10 @@ class OptimalControl:
         problem = self._problem
         at_nodes = isinstance(problem.method, SymmetricProjection)
         return solve(
-            problem.system,
+            self.system,
             problem.method,
-            g0=problem.steering.start,
-            xi0=problem.steering.xi_start,
+            g0=jax.tree.map(lambda a: a[0], self.g),
+            xi0=self.xi[0],
             t0=problem.steering.t0,
             dt=(self.t[-1] - self.t[0]) / problem.n_steps,
             n_steps=problem.n_steps,
@@ -123,6 +135,7 @@ def optimal_control(
     xi_start: Any = None,
     xi_end: Any = None,
     free: Sequence[str] = (),
+    periodic: Sequence[str] | None = None,
     free_span: bool = False,
     cost: Callable | None = None,
     terminal_cost: Callable | None = None,
@@ -132,6 +145,7 @@ def optimal_control(
     path: Any = None,
     terminal: Any = None,
     via: Any = None,
+    design: Mapping[str, tuple[Any, Any]] | None = None,
     guess: Any = None,
     tries: int | None = None,
     method: Integrator | str | None = None,
@@ -160,6 +174,10 @@ def optimal_control(
         as it is without an ``end``.
     free : sequence of str, optional
         Velocity components whose coordinates need not match those of ``end``: wheel angles.
+    periodic : sequence of str, optional
+        Velocity components whose coordinates return at the end to where they start, which is unknown, such as the shape
+        of a gait; all velocities return, and are unknown too. Other coordinates begin at ``start``, and end at ``end``
+        where one is given.
     free_span : bool
         True to optimise the span as well.
     cost : callable, optional
@@ -178,6 +196,9 @@ def optimal_control(
         both are equal, the value.
     via : (s, c, lower, upper) or list of such, optional
         The same at the node after the part s of the span, 0 < s < 1.
+    design : dict, optional
+        (lower, upper) of parameters of the system, by their names, which are found with the motion; those of ``system``
+        are a guess. Bounds are numbers, or of shape=[k] of a parameter of k numbers.
     guess : optional
         An ``OptimalControl``, of any number of steps; a ``Trajectory``; a function of t that returns (g, u); or
         (points, controls), nodes with a leading axis and controls of shape=[·, n_u]. When left out the path along a
@@ -233,8 +254,8 @@ def optimal_control(
     steering = steering_problem(
         system,
         method,
-        Ends(start, xi_start, end, xi_end, free),
-        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal, via),
+        Ends(start, xi_start, end, xi_end, free, periodic),
+        Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal, via, design),
         n_controls=n_controls,
         span=span,
         free_span=bool(free_span),

@@ -21,10 +21,12 @@ import numpy as np
 from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64
+from geonh.control.ends import Ends
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
-from geonh.control.steering import Ends, Wanted, as_duration, steering_problem
+from geonh.control.steering import as_duration, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.wanted import Wanted
 from geonh.groups.base import as_point
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import as_method

@@ -18,12 +18,15 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from geonh.control.interval import relative
+from geonh.control.interval import Interval, Node, relative
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
 
 RESOLVED = 0.05
 """Error above which a motion is taken for an artefact of its steps."""
+
+HALF_STEP_ITERATIONS = 6
+"""Iterations of Newton's method for a step of half the length."""
 
 AT_REST = 1e-9
 """Way of a motion, relative to 1 or the largest entry of g, below which it is at rest."""
@@ -34,9 +37,35 @@ def steps_error(problem: Transcription, motion: DiscreteMotion) -> float:
     half the length fail."""
     size = max(1.0, *(float(np.abs(a).max(initial=0.0)) for a in jax.tree.leaves(motion.g)))
     speed = max(float(np.abs(motion.xi).max()), AT_REST * size / motion.span)
-    end = problem.halved(motion)
-    last = problem.nodes_after(motion)
+    last, end = problem.data(motion).intervals.end, halved(problem, motion)
     of_points = np.abs(mapped(relative, problem.system.group, (last.g, end.g))).max(axis=1)
     of_velocities = np.abs(end.xi - last.xi).max(axis=1)
     error = float(np.maximum(of_points / motion.span, of_velocities).sum()) / speed
     return error if np.isfinite(error) else np.inf
+
+
+def halved(problem: Transcription, motion: DiscreteMotion) -> Node:
+    """Ends of all intervals by two steps of half the length, each from the first node, under the same controls."""
+    data = problem.data(motion).intervals
+    begin, end, half = data.begin, data.end, np.full(problem.n_steps, motion.span / 2)
+    middle = problem.between((begin.g, end.g, np.full(problem.n_steps, 0.5)))
+    guess = Node(middle, (begin.xi + end.xi) / 2, (begin.u + end.u) / 2)
+    first = _stepped(problem, data._replace(end=guess, span=half, k=2 * data.k))
+    return _stepped(problem, data._replace(begin=first, span=half, k=2 * data.k + 1))
+
+
+def _stepped(problem: Transcription, data: Interval) -> Node:
+    """Ends of steps from the first nodes of intervals, by Newton's method from the second ones."""
+    m, n_states = problem.width, 2 * problem.system.group.dim
+    for _ in range(HALF_STEP_ITERATIONS):
+        found = problem.unweighted(data)
+        step = np.zeros((problem.n_steps, m))
+        slope, off = found.equations[:, :n_states, m : m + n_states], found.values.equations[:, :n_states]
+        try:
+            step[:, :n_states] = -np.linalg.solve(slope, off[:, :, None])[:, :, 0]
+        except np.linalg.LinAlgError:
+            step[:] = np.nan
+        data = data._replace(end=problem.nodes_moved(data.end, step))
+        if not np.abs(step).max() > 1e-10:
+            break
+    return data.end

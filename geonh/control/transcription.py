@@ -1,8 +1,9 @@
 r"""Direct transcription: the equations, inequalities and costs of all intervals of a motion, in blocks.
 
-Unknown are w_k = (η_k, ξ_k, u_k) of the nodes k = 0 … K, and the span T; (g₀, ξ₀) are given. An interval involves both
-its nodes and T alone, so the Hessian of the Lagrangian is block tridiagonal but for T. All derivatives are exact, from
-one native program for an interval and one for the end (``interval.py``).
+Unknown are w_k = (η_k, ξ_k, u_k) of the nodes k = 0 … K, the span T, and the parameters that are sought; (g₀, ξ₀) are
+given, or of periodic motions common unknowns like T, since the end depends on them. An interval involves both its nodes
+and common unknowns alone, so the Hessian of the Lagrangian is block tridiagonal but for these. All derivatives are
+exact, from one native program for an interval and one for the end (``interval.py``).
 """
 
 from __future__ import annotations
@@ -38,18 +39,17 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 
-HALF_STEP_ITERATIONS = 6
-"""Iterations of Newton's method for a step of half the length."""
-
 
 class DiscreteMotion(NamedTuple):
-    """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; the span T, and t₀."""
+    """Nodes: points with an axis of length K + 1, ξ, shape=[K + 1, n], u, shape=[K + 1, n_u]; the span T, t₀, and
+    the sought parameters' numbers θ."""
 
     g: Point
     xi: np.ndarray
     u: np.ndarray
     span: float
     t0: float
+    theta: np.ndarray = np.zeros(0)
 
 
 class Parts(NamedTuple):
@@ -111,15 +111,29 @@ class Transcription:
 
     @property
     def size(self) -> int:
-        """Number of unknowns: of all nodes in their order, and T, with those that are given."""
-        return (self.n_steps + 1) * self.width + 1
+        """Number of unknowns: of all nodes in their order, and common ones, with those that are given."""
+        return (self.n_steps + 1) * self.width + self.n_shared + self._n_start
+
+    @property
+    def n_shared(self) -> int:
+        """Number of common unknowns of all intervals: T, and the sought parameters' numbers."""
+        return 1 + len(self.steering.theta)
+
+    @property
+    def _n_start(self) -> int:
+        """Number of unknowns of the first state that are common ones."""
+        return 0 if self.steering.start_is_given is None else 2 * self.system.group.dim
 
     @functools.cached_property
     def given(self) -> np.ndarray:
-        """Mask of the unknowns that are given: the first state, and T unless it is free."""
-        mask = np.zeros(self.size, bool)
+        """Mask of the unknowns that are given: the first state, unless it is among the common ones, and there some of
+        its coordinates; and T unless it is free.
+        """
+        mask, place = np.zeros(self.size, bool), (self.n_steps + 1) * self.width
         mask[: 2 * self.system.group.dim] = True
-        mask[-1] = not self.steering.free_span
+        mask[place] = not self.steering.free_span
+        if self.steering.start_is_given is not None:
+            mask[place + self.n_shared :][: self.system.group.dim] = self.steering.start_is_given
         return mask
 
     @functools.cached_property
@@ -134,8 +148,14 @@ class Transcription:
 
     @functools.cached_property
     def holds(self) -> np.ndarray:
-        """1 for each equation of each node, 0 where it holds at another node alone, shape=[K + 1, q]."""
-        return self.steering.node_equations.at_nodes(self.n_steps).astype(float)
+        """1 for each equation of each node, 0 where it holds at another node alone, shape=[K + 1, q].
+
+        Of periodic motions those of all nodes hold at the end, so that they are left out at the start.
+        """
+        holds = self.steering.node_equations.at_nodes(self.n_steps).astype(float)
+        if self._n_start:
+            holds[0] = 0.0
+        return holds
 
     @functools.cached_property
     def shapes(self) -> Values:
@@ -167,15 +187,19 @@ class Transcription:
         conditions = self.steering.conditions
         rows = ("the point at the end",) * len(conditions.end_rows)
         rows += ("the velocity at the end",) * len(conditions.xi_rows) + self.steering.end_equations.names
+        rows += ("the return to the first point",) * len(conditions.return_rows)
+        rows += ("the return to the first velocity",) * len(conditions.xi_return_rows)
         return rows + tuple(f"{name} at the end" for name in self.steering.node_equations.names)
 
     @functools.cached_property
     def columns(self) -> Parts:
         """Columns of the unknowns of each interval, shape=[K, N], and of the end, shape=[1, m + 1]."""
         K, m = self.n_steps, self.width
-        spans = np.full((K, 1), self.size - 1)
-        inner = np.concatenate([m * np.arange(K)[:, None] + np.arange(2 * m), spans], axis=1)
-        return Parts(inner, np.append(m * K + np.arange(m), self.size - 1)[None])
+        common = np.arange((K + 1) * m, self.size)
+        shared = np.tile(common[: self.n_shared], (K, 1))
+        inner = np.concatenate([m * np.arange(K)[:, None] + np.arange(2 * m), shared], axis=1)
+        inner[0, : self._n_start] = common[self.n_shared :]
+        return Parts(inner, np.concatenate([m * K + np.arange(m), common])[None])
 
     def _sparse(self, blocks: Parts) -> Any:
         """Sparse matrix of the rows of all intervals and of the end."""
@@ -190,32 +214,40 @@ class Transcription:
         n, n_u, m = self.system.group.dim, self.steering.n_controls, self.width
         node = Node(self.steering.start, np.zeros(n), np.zeros(n_u))
         one = np.float64(1)
-        interval, end = Interval(node, node, one, one, one, self.holds[0]), End(node, one, one, self.holds[0])
+        holds, theta = self.holds[0], self.steering.theta
+        interval, end = Interval(node, node, one, one, one, holds, theta), End(node, node, one, one, holds, theta)
+        inner, last = (np.zeros(columns.shape[1]) for columns in self.columns)
         sizes = zip(self.shapes.equations, self.shapes.inequalities, strict=True)
         weights = [Weights(np.zeros(a), np.zeros(b), np.float64(1)) for a, b in sizes]
         return {
-            interval_values: prepared(interval_values, of, (interval, np.zeros(2 * m + 1))),
-            end_values: prepared(end_values, of, (end, np.zeros(m + 1))),
-            interval_derivatives: prepared(interval_derivatives, of, (interval, np.zeros(2 * m + 1), weights[0])),
-            end_derivatives: prepared(end_derivatives, of, (end, np.zeros(m + 1), weights[1])),
+            interval_values: prepared(interval_values, of, (interval, inner)),
+            end_values: prepared(end_values, of, (end, last)),
+            interval_derivatives: prepared(interval_derivatives, of, (interval, inner, weights[0])),
+            end_derivatives: prepared(end_derivatives, of, (end, last, weights[1])),
             moved: prepared(moved, self.system.group, (node, np.zeros(m))),
             geodesic: prepared(geodesic, self.system.group, (node.g, node.g, one)),
         }
 
-    def _data(self, motion: DiscreteMotion) -> Parts:
+    def data(self, motion: DiscreteMotion) -> Parts:
+        """Data of the programs: ``Interval`` of all intervals, and ``End``."""
         K = self.n_steps
-        first, second, last = (
+        first, second, last, start = (
             Node(jax.tree.map(lambda a, i=i: a[i], motion.g), motion.xi[i], motion.u[i])
-            for i in (slice(0, K), slice(1, K + 1), slice(K, K + 1))
+            for i in (slice(0, K), slice(1, K + 1), slice(K, K + 1), slice(0, 1))
         )
-        spans, t0, holds = np.full(K, motion.span), np.full(K, motion.t0), self.holds
-        inner = Interval(first, second, spans, t0, np.arange(float(K)), holds[:K])
-        return Parts(inner, End(last, spans[:1], t0[:1], holds[K:]))
+        spans, t0, theta, holds = (
+            np.full(K, motion.span),
+            np.full(K, motion.t0),
+            np.tile(motion.theta, (K, 1)),
+            self.holds,
+        )
+        inner = Interval(first, second, spans, t0, np.arange(float(K)), holds[:K], theta)
+        return Parts(inner, End(last, start, spans[:1], t0[:1], holds[K:], theta[:1]))
 
     def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
         """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
         step = np.zeros(self.size) if step is None else step
-        data, columns = self._data(motion), self.columns
+        data, columns = self.data(motion), self.columns
         inner = self._programs[interval_values]((data.intervals, step[columns.intervals]))
         return _joined(inner, self._programs[end_values]((data.end, step[columns.end])))
 
@@ -229,7 +261,7 @@ class Transcription:
     ) -> Linearisation:
         """Derivatives by a step, there, with the Hessian of the Lagrangian cost·J + equations·e + inequalities·c."""
         step = np.zeros(self.size) if step is None else step
-        data, shapes, columns = self._data(motion), self.shapes, self.columns
+        data, shapes, columns = self.data(motion), self.shapes, self.columns
         split = zip(self.split(equations, shapes.equations), self.split(inequalities, shapes.inequalities), strict=True)
         inner, end = (Weights(e, c, np.full(len(e), cost)) for e, c in split)
         parts = Parts(
@@ -256,48 +288,29 @@ class Transcription:
 
     def transitions(self, motion: DiscreteMotion) -> np.ndarray:
         """Jacobians of the equations of motion of all intervals, shape=[K, 2n, N], by the first state too."""
-        return self._unweighted(self._data(motion).intervals).equations[:, : 2 * self.system.group.dim]
+        return self.unweighted(self.data(motion).intervals).equations[:, : 2 * self.system.group.dim]
 
-    def nodes_after(self, motion: DiscreteMotion) -> Node:
-        """Nodes at the ends of all intervals."""
-        return self._data(motion).intervals.end
-
-    def halved(self, motion: DiscreteMotion) -> Node:
-        """Ends of all intervals by two steps of half the length, each from the first node, under the same controls."""
-        data = self._data(motion).intervals
-        begin, end, half = data.begin, data.end, np.full(self.n_steps, motion.span / 2)
-        middle = self.between((begin.g, end.g, np.full(self.n_steps, 0.5)))
-        guess = Node(middle, (begin.xi + end.xi) / 2, (begin.u + end.u) / 2)
-        first = self._stepped(Interval(begin, guess, half, data.t0, 2 * data.k, data.holds))
-        return self._stepped(Interval(first, end, half, data.t0, 2 * data.k + 1, data.holds))
-
-    def _unweighted(self, data: Any) -> Any:
+    def unweighted(self, data: Any) -> Any:
         """Derivatives of intervals, without multipliers."""
         K, sizes = self.n_steps, (self.shapes.equations.intervals, self.shapes.inequalities.intervals)
         weights = Weights(*(np.zeros((K, size)) for size in sizes), np.zeros(K))
-        return self._programs[interval_derivatives]((data, np.zeros((K, 2 * self.width + 1)), weights))
+        return self._programs[interval_derivatives]((data, np.zeros(self.columns.intervals.shape), weights))
 
-    def _stepped(self, data: Any) -> Node:
-        """Ends of steps from the first nodes of intervals, by Newton's method from the second ones."""
-        m, n_states = self.width, 2 * self.system.group.dim
-        for _ in range(HALF_STEP_ITERATIONS):
-            found = self._unweighted(data)
-            step = np.zeros((self.n_steps, m))
-            slope, off = found.equations[:, :n_states, m : m + n_states], found.values.equations[:, :n_states]
-            try:
-                step[:, :n_states] = -np.linalg.solve(slope, off[:, :, None])[:, :, 0]
-            except np.linalg.LinAlgError:
-                step[:] = np.nan
-            data = data._replace(end=self._programs[moved]((data.end, step)))
-            if not np.abs(step).max() > 1e-10:
-                break
-        return data.end
+    def nodes_moved(self, nodes: Node, steps: np.ndarray) -> Node:
+        """Nodes g exp(η), ξ + δξ, u + δu."""
+        return self._programs[moved]((nodes, steps))
 
     def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
-        """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, and the span T + δT."""
-        nodes = step[:-1].reshape(self.n_steps + 1, self.width)
-        node = self._programs[moved]((Node(motion.g, motion.xi, motion.u), nodes))
-        return DiscreteMotion(*node, motion.span + float(step[-1]), motion.t0)
+        """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, the span T + δT, and other parameters."""
+        place = (self.n_steps + 1) * self.width
+        nodes, shared, start = np.split(step, [place, place + self.n_shared])
+        nodes = nodes.reshape(self.n_steps + 1, self.width)
+        if len(start):
+            nodes = nodes.copy()
+            nodes[0, : len(start)] = start
+        node = self.nodes_moved(Node(motion.g, motion.xi, motion.u), nodes)
+        theta = motion.theta + self.steering.conditions.theta_scale * shared[1:]
+        return DiscreteMotion(*node, motion.span + float(shared[0]), motion.t0, theta)
 
 
 def _joined(inner: Values, end: Values) -> Values:

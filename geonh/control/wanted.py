@@ -10,6 +10,7 @@ import numpy as np
 from geonh.arguments.inspection import careful
 from geonh.arguments.validators import as_constant, as_float64, close, shortly
 from geonh.control.conditions import UNBOUNDED, Inequalities, UserFunction
+from geonh.control.sought import Sought, refuse_unknown
 from geonh.geometry.field import takes_parameters, tried
 from geonh.mechanics.system import System
 
@@ -25,6 +26,7 @@ class Wanted(NamedTuple):
     path: Any
     terminal: Any
     via: Any = None
+    design: Mapping[str, Any] | None = None
 
 
 def effort(t: Any, g: Any, u: Any) -> Any:
@@ -100,6 +102,18 @@ def bounded_components(
         places += [len(names) + i for i in range(n_controls)]
         every += bounds_of(bounds, "bounds", of_controls)
     return tuple(places), every
+
+
+def sought_parameters(system: System, design: Any) -> tuple[Sought, Inequalities]:
+    """Parameters of a system that are sought with a motion, and the bounds of their numbers."""
+    if not isinstance(design, Mapping | None):
+        raise TypeError(f"design must be a dict of (lower, upper) by names of parameters, got {shortly(design)}")
+    refuse_unknown(system, design or (), "design")
+    every = UNBOUNDED
+    for name, pair in (design or {}).items():
+        labels = Sought(system, (name,)).labels
+        every += bounds_of(pair, f"design[{name!r}]", tuple(f"parameter {label}" for label in labels))
+    return Sought(system, tuple(design or ())), every
 
 
 def bounds_of(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = False) -> Inequalities:

@@ -9,16 +9,23 @@ from geonh.control.transcription import Parts
 K, M, ROWS, ENDS, GIVEN = 5, 4, 2, 2, 2
 
 
-def random_system(rng, free_span):
+def random_system(rng, free_span, n_parameters=0, *, free_start=False):
     """Hessian and Jacobian in blocks, and the whole matrix with the identity for what is given."""
-    H, H_end = rng.normal(size=(K, 2 * M + 1, 2 * M + 1)), rng.normal(size=(1, M + 1, M + 1))
+    shared, start = 1 + n_parameters, GIVEN * free_start
+    inner_width, end_width = 2 * M + shared, M + shared + start
+    H, H_end = rng.normal(size=(K, inner_width, inner_width)), rng.normal(size=(1, end_width, end_width))
     H, H_end = H + H.transpose(0, 2, 1), H_end + H_end.transpose(0, 2, 1)
-    E, R = rng.normal(size=(K, ROWS, 2 * M + 1)), rng.normal(size=(1, ENDS, M + 1))
-    size = (K + 1) * M + 1
+    E, R = rng.normal(size=(K, ROWS, inner_width)), rng.normal(size=(1, ENDS, end_width))
+    nodes = (K + 1) * M
+    size = nodes + shared + start
     given = np.zeros(size, bool)
-    given[:GIVEN], given[-1] = True, not free_span
-    inner = np.concatenate([M * np.arange(K)[:, None] + np.arange(2 * M), np.full((K, 1), size - 1)], axis=1)
-    end = np.append(M * K + np.arange(M), size - 1)[None]
+    given[:GIVEN], given[nodes] = True, not free_span
+    if free_start:
+        given[-1] = True  # one of its coordinates is given
+    of_span = np.tile(nodes + np.arange(shared), (K, 1))
+    inner = np.concatenate([M * np.arange(K)[:, None] + np.arange(2 * M), of_span], axis=1)
+    inner[0, :start] = nodes + shared + np.arange(start)
+    end = np.append(M * K + np.arange(M), nodes + np.arange(shared + start))[None]
     n = size + K * ROWS + ENDS
     whole, row = np.zeros((n, n)), size
     for h, e, columns in ((H, E, inner), (H_end, R, end)):
@@ -32,12 +39,21 @@ def random_system(rng, free_span):
     return Parts(H, H_end), Parts(E, R), given, whole
 
 
-@pytest.mark.parametrize("free_span", [False, True])
+@pytest.mark.parametrize(
+    ("free_span", "others"),
+    [
+        (False, {}),
+        (True, {}),
+        (False, {"n_parameters": 2}),
+        (True, {"free_start": True}),
+        (False, {"n_parameters": 3, "free_start": True}),
+    ],
+)
 @pytest.mark.parametrize(("shift", "corner"), [(0.0, 0.0), (0.3, 0.2), (20.0, 1e-9)])
-def test_solution_and_inertia(free_span, shift, corner):
+def test_solution_and_inertia(free_span, others, shift, corner):
     rng = np.random.default_rng(3)
     for _ in range(5):
-        hessian, equations, given, whole = random_system(rng, free_span)
+        hessian, equations, given, whole = random_system(rng, free_span, **others)
         size = len(given)
         factors = Factors(hessian, equations, given, shift=shift, corner=corner)
         whole[range(size), range(size)] += np.where(given, 1.0, shift)

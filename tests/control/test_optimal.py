@@ -272,6 +272,14 @@ def test_ipopt_finds_the_same():
     np.testing.assert_allclose(result.u, own.u, atol=1e-6)
 
 
+def test_a_solution_is_a_guess_for_narrower_bounds():
+    options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 16}
+    free = optimal_control(MASS, **options, bounds=(-9.0, 9.0), tries=1)
+    bound = optimal_control(MASS, **options, bounds=(-2.3, 2.3), guess=free)
+    assert np.abs(free.u).max() > 2.9
+    assert np.abs(bound.u).max() <= 2.3
+
+
 def test_without_ipopt_it_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"geonh\[ipopt\]"):

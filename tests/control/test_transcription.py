@@ -8,8 +8,10 @@ from test_optimal import thrust_and_torque
 
 import geonh as gn
 from geonh.control import optimal_control
-from geonh.control.steering import Ends, Wanted, steering_problem
+from geonh.control.ends import Ends
+from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.wanted import Wanted
 from geonh.groups import SE2, Translations
 
 
