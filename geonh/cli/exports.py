@@ -12,7 +12,7 @@ from geonh.cli.console import out, refusing, tell_saved
 from geonh.cli.options import Assignments, MethodOption, Retraction, Rule, SystemName
 from geonh.cli.signals import interruptible
 
-TARGETS = ("c", "casadi", "fmi2", "fmi3", "wasm")
+TARGETS = ("c", "casadi", "fmi2", "fmi3", "ptx", "wasm")
 
 
 @interruptible

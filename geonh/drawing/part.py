@@ -45,6 +45,16 @@ class Part:
     unbounded: bool = False
     psi: Callable[[Any], Any] | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        """True if the triangles enclose the part and are counterclockwise from outside: those behind are never seen."""
+        places = np.unique(np.round(self.vertices, 12), axis=0, return_inverse=True)[1].ravel()
+        edges = places[self.faces[:, [0, 1, 1, 2, 2, 0]]].reshape(-1, 2)
+        there, back = edges @ [len(places), 1], edges @ [1, len(places)]
+        corners = self.vertices[self.faces]
+        volume = np.sum(corners[:, 0] * np.cross(corners[:, 1], corners[:, 2]))
+        return bool(volume >= 0) and np.array_equal(np.sort(there), np.sort(back))
+
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
         """Part shifted in its body by (x, y, z), metres; TypeError or ValueError if these are not numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])

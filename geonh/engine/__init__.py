@@ -7,8 +7,8 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
   ``stepping``, ``batch_stepping`` (loops of a step, for one state and for a batch, of the types ``Stepping`` and
   ``BatchStepping``); ``is_array`` (what is a parameter of a program); ``Partition`` (arguments of several programs,
   taken apart once); ``EngineWarning``.
-- Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``; an
-  ``ObjectCode``.
+- Object code for C and other machines: ``exported``, of functions that are an ``Export`` each, for a ``Target``
+  (``GPU`` is the triple of one); an ``ObjectCode``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
   ``HostOperation`` is one by NumPy functions, which take ``Operands``.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
@@ -34,7 +34,7 @@ from geonh.engine.compiled import (
 )
 from geonh.engine.dependence import depends, is_affine
 from geonh.engine.evaluation import Evaluation, Layout, Parts
-from geonh.engine.exports import Export, ObjectCode, Target, exported
+from geonh.engine.exports import GPU, Export, ObjectCode, Target, exported
 from geonh.engine.interpreted import in_numpy, interpret
 from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
@@ -46,6 +46,7 @@ from geonh.engine.runs import Steps
 from geonh.engine.tracing import call_traced, forward_only, is_forward_only, once, traced_once
 
 __all__ = [
+    "GPU",
     "SIDE_BY_SIDE",
     "BatchStepping",
     "EngineWarning",

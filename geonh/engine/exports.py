@@ -10,6 +10,7 @@ from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.native import NotLowered
 from geonh.engine.native.exported import Export, ObjectCode, Target
 from geonh.engine.native.exported import exported as _exported
+from geonh.engine.native.gpu import TRIPLE as GPU
 
 
 def exported(functions: Mapping[str, Export], tree: Any, target: Target) -> ObjectCode:
@@ -44,4 +45,4 @@ def exported(functions: Mapping[str, Export], tree: Any, target: Target) -> Obje
         raise ValueError(f"it cannot be exported: the engine has no code for {reason}") from None
 
 
-__all__ = ["Export", "ObjectCode", "Target", "exported"]
+__all__ = ["GPU", "Export", "ObjectCode", "Target", "exported"]

@@ -12,7 +12,7 @@ from typing import Any
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_flag, one_of, shortly
 from geonh.engine import Target
-from geonh.export import c, casadi, fmi, javascript
+from geonh.export import c, casadi, fmi, javascript, ptx
 from geonh.export.model import Model
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
@@ -23,6 +23,7 @@ TARGETS: dict[str, Callable[[Model, str, Path, Target], list[Path]]] = {
     "c": c.write,
     "wasm": javascript.write,
     "casadi": casadi.write,
+    "ptx": ptx.write,
     **fmi.WRITERS,
 }
 """Writers of files, by the name of the target."""
@@ -83,10 +84,10 @@ def build(
         "c": an object file with its header, and an example in C and in C++. "wasm": a WebAssembly module with a
         JavaScript class of a run. "casadi": a library with functions of CasADi, a step and the equations of motion with
         their Jacobians. "fmi2", "fmi3": a functional mock-up unit for co-simulation. These three take a C compiler, or
-        the ``ziglang`` wheel.
+        the ``ziglang`` wheel. "ptx": kernels for ensembles on a GPU of NVIDIA, their data, and an example in Python.
     triple, cpu, features : str
         Machine, as LLVM names it, such as "aarch64-unknown-linux-gnu", or "thumbv7em-none-eabihf" with "cortex-m7";
-        this machine when left out. Only for "c".
+        this machine when left out. Only for "c"; for "ptx" ``cpu`` is the oldest GPU, "sm_75" by default.
     derivatives : bool
         True to export the derivatives of a step by state, inputs and parameters, too. Only for "c".
     xi0 : array_like, shape=[n], optional
@@ -117,7 +118,7 @@ def build(
             raise TypeError(f"{name} must be text, got {shortly(text)}")
         if not text.isascii():
             raise ValueError(f"{name} must be ASCII, got {shortly(text)}")
-        if text and target != "c":
+        if text and target != "c" and (name, target) != ("cpu", "ptx"):
             raise ValueError(f"{name} goes with target='c', not {target!r}")
     if features and not FEATURES.fullmatch(features):  # LLVM would end the process
         raise ValueError(f"features must be names with + or -, such as '+neon,-vfp2', got {shortly(features)}")

@@ -35,6 +35,8 @@ class Pieces(NamedTuple):
     normals : ndarray, shape=[f, 3]
         Unit normals of the faces.
     face_colours : ndarray, shape=[f, 4]
+    hidden_behind : ndarray of bool, shape=[f]
+        Triangles that are not seen from behind, of opaque closed parts.
     segments : ndarray, shape=[s, 2, 3]
     segment_colours : ndarray, shape=[s, 4]
     widths : ndarray, shape=[s]
@@ -44,6 +46,7 @@ class Pieces(NamedTuple):
     faces: np.ndarray
     normals: np.ndarray
     face_colours: np.ndarray
+    hidden_behind: np.ndarray
     segments: np.ndarray
     segment_colours: np.ndarray
     widths: np.ndarray
@@ -146,7 +149,7 @@ class Stage:
         """Triangles and lines of a body."""
         from matplotlib.colors import to_rgba
 
-        faces, face_colours = [np.zeros((0, 3, 3))], [np.zeros((0, 4))]
+        faces, face_colours, hidden = [np.zeros((0, 3, 3))], [np.zeros((0, 4))], [np.zeros(0, bool)]
         segments, segment_colours, widths = [np.zeros((0, 2, 3))], [np.zeros((0, 4))], [np.zeros(0)]
         for part in body.parts:
             colour, n = part.colour or body.colour, len(part.faces)
@@ -154,6 +157,7 @@ class Stage:
                 faces.append(part.vertices[part.faces])
                 alpha = np.full(n, 0.3 if body.is_curved else 1.0)
                 face_colours.append(np.column_stack([shades(colour, part.dark), alpha]))
+                hidden.append(np.full(n, not body.is_curved and part.is_closed))
             if part.lines and (body.is_curved or self.flat or not (part.smooth and n)):
                 pairs = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in part.lines])
                 segments.append(pairs)
@@ -162,7 +166,8 @@ class Stage:
         corners = np.concatenate(faces)
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
-        return Pieces(corners, normals, *map(np.concatenate, (face_colours, segments, segment_colours, widths)))
+        rest = (face_colours, hidden, segments, segment_colours, widths)
+        return Pieces(corners, normals, *map(np.concatenate, rest))
 
     # --- a frame -------------------------------------------------------------------------------------------------
     def pixels(self, i: int) -> np.ndarray:
@@ -213,9 +218,12 @@ class Stage:
                 lit = pieces.normals @ (body.R[i].T @ LIGHT)
                 colour = np.column_stack([np.clip(colour[:, :3] * (0.78 + 0.3 * lit)[:, None], 0, 1), colour[:, 3]])
             flat, depth = self._on_screen(placed.reshape(-1, 3) - self.centre[i])
-            depth = depth.reshape(-1, 3)
-            triangles.append(flat.reshape(-1, 3, 2))
-            colours.append(colour)
+            flat, depth = flat.reshape(-1, 3, 2), depth.reshape(-1, 3)
+            (ax, ay), (bx, by) = (flat[:, 1] - flat[:, 0]).T, (flat[:, 2] - flat[:, 0]).T
+            seen = ~pieces.hidden_behind | (ax * by > ay * bx)  # counterclockwise: from outside
+            flat, depth = flat[seen], depth[seen]
+            triangles.append(flat)
+            colours.append(colour[seen])
             near.append(depth.max(axis=1) if self.flat else depth.mean(axis=1))
             ends, depth = self._on_screen(body.points(pieces.segments.reshape(-1, 3), i) - self.centre[i])
             triangles.append(_bands(ends.reshape(-1, 2, 2), pieces.widths * self.figure.dpi / 72))

@@ -112,6 +112,20 @@ def test_settings_are_those_of_a_run_and_the_start_is_on_the_constraints(opened,
     picture(page, "play-settings")
 
 
+def test_controls_change_while_it_runs(opened, tmp_path):
+    system = gn.System(
+        gn.groups.Translations(2), metric=[2.0, 1.0], forces=lambda t, x, xi, u: jnp.stack([u[0], 0.0]), name="cart"
+    )
+    page = opened(
+        play(system, tmp_path / "cart.html", "gauss4", xi0=[0.0, 0.0], controls=[1.0], dt=0.1, n_steps=20).path
+    )
+    page.evaluate("geonhPlay.advance(1)")
+    page.get_by_role("slider", name="u0: held").fill("-1")
+    page.evaluate("geonhPlay.advance(3)")
+    assert observed(page)["vx"] == pytest.approx(0.5 - 1.0, abs=1e-12)
+    assert observed(page)["t"] == pytest.approx(3)
+
+
 def test_a_push_changes_the_velocity_of_a_point_within_the_constraints(opened, files):
     system = catalogue["chaplygin-sleigh"].system()
     page = opened(files("chaplygin-sleigh", ("gni", "rkmk4")))
@@ -162,6 +176,11 @@ def test_two_runs_links_and_tables(opened, files):
     assert again.evaluate("geonhPlay.runs.map((run) => run.settings.parameters.m)") == [1, 2]
     again.evaluate("geonhPlay.advance(0.3)")
     assert (observed(again)["energy"], observed(again, 1)["energy"]) == apart
+
+
+@pytest.mark.slow
+def test_damaged_links_begin_with_the_values_by_default(opened, files):
+    path = files("chaplygin-sleigh", ("gni", "rkmk4"))
     damages = ({"method": 7, "dt": -1}, {"method": "length", "dt": "0.1"}, None, 5, {"point": "abc", "parameters": 1})
     for damage in damages:
         broken = opened(path, link="#" + quote(json.dumps({"runs": [damage]})))

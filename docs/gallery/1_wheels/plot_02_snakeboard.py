@@ -51,3 +51,9 @@ parts["speed"].set(xlabel="time (s)", ylabel="speed along\nthe board (m/s)", tit
 change = run.energy_minus - run.energy_minus[0]
 parts["energy"].semilogy(run.t, np.maximum(np.abs(change), 1e-17), color="#0072B2")
 parts["energy"].set(xlabel="time (s)", ylabel="change of the\nenergy at $p^-$ (J)", title="free", ylim=(1e-17, 1e-12))
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: snakeboard

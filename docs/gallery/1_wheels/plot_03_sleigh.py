@@ -67,3 +67,9 @@ for (name, error), colour in zip(errors.items(), ("#0072B2", "#009E73", "#D55E00
     right.semilogy(t[1:], error[1:], methods[name][1], color=colour, label=name)
 right.set(xlabel="time (s)", ylabel="error of (θ, x, y)")
 right.legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: chaplygin-sleigh

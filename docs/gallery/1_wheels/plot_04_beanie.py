@@ -34,3 +34,9 @@ for made, name in zip(runs, ("h = 0.02", "h = 0.01"), strict=True):
     axes[2].plot(made.t, made.energy - made.energy[0], label=f"{name} s")
 axes[2].set(xlabel="time (s)", ylabel="energy error (J)")
 axes[2].legend(loc="lower right")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: elroys-beanie

@@ -56,3 +56,9 @@ axes[3].plot(run.t, spin, label="momentum of φ (kg m²/s)")
 axes[3].set(xlabel="time (s)", ylabel="errors of what is kept")
 for ax in axes[2:]:
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: knife-edge

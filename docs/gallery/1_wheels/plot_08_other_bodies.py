@@ -41,3 +41,9 @@ for (above, below), name in zip(axes.T, names, strict=True):
     below.set(xlabel="time (s)", ylim=(1e-18, 1e-1))
 axes[1, 0].set_ylabel("errors, from 10⁻¹⁷ on")
 axes[1, 0].legend(loc="lower right")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: roller-racer

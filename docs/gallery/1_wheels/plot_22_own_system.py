@@ -64,3 +64,9 @@ for i in range(0, len(run), 100):
 axes.plot(*seen.bodies[0].path[:, :2].T, lw=0.8)
 set_limits(axes, seen, flat=True)
 axes.set(xlabel="x (m)", ylabel="y (m)")
+
+# %%
+# Run it here
+# -----------
+# The model as a page in which the integrator itself runs: the torque on the steering is a slider.
+tricycle.play(xi0=[0.0, 1.5, 0.0, 0.0], dt=0.02, controls=[0.0])

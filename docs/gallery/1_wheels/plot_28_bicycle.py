@@ -50,3 +50,9 @@ parts["lean"].set(xlabel="time (s)", ylabel="lean (degrees)")
 parts["steer"].set(xlabel="time (s)", ylabel="steer (degrees)")
 parts["path"].set(xlabel="x (m)", ylabel="y (m)", title="the rear wheel from above", aspect="equal")
 parts["lean"].legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: whipple-bicycle

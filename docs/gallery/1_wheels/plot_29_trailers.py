@@ -88,3 +88,9 @@ for ax in axes[1]:
     ax.set_xlabel("x (m)")
 for ax in axes[:, 0]:
     ax.set_ylabel("y (m)")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: robot-with-trailers

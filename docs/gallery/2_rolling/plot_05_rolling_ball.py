@@ -82,3 +82,9 @@ for ax, (name, path), colour in zip(axes, (paths | {"explicit Euler": euler}).it
     ax.plot(path.real, path.imag, lw=0.6, color=colour)
     ax.set(title=f"{name}, 200 s", xlabel="x (m)", aspect="equal")
 axes[0].set_ylabel("y (m)")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: rolling-ball

@@ -35,3 +35,9 @@ for row, rate in zip(axes, (0.0, 0.3), strict=True):
     row[2].set(ylabel="change (J)", xlabel="time (s)")
     for ax in row[1:]:
         ax.legend(loc="lower left", bbox_to_anchor=(0.1, 1), ncols=3, frameon=False)
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: chaplygin-sphere

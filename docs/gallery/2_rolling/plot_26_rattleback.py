@@ -47,3 +47,9 @@ for ax in axes:
 axes[0].annotate("turns round", (first, 0), (first + 0.6, -4.4), color="0.3")
 axes[0].annotate("and again", (second, 0), (second + 0.3, 2.6), color="0.3")
 axes[-1].set_xlabel("time (s)")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: rattleback

@@ -86,3 +86,9 @@ right.plot(middle[shown], expected[shown], "--", color="#D55E00", label="√(4g/
 right.set(xlabel="time (s)", ylabel="turns of the whirl per second", ylim=0)
 for ax in (left, right):
     ax.legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: eulers-disc

@@ -29,3 +29,9 @@ for name, run, colour, dashes in (("DLA", dla, "#D55E00", "-"), ("GNI", gni, "#0
 left.set(xlabel="time (s)", ylabel="change of the energy at $p^-$ (J)")
 right.set(xlabel="time (s)", ylabel="its size (J)")
 left.legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: nonholonomic-particle

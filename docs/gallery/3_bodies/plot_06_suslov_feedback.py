@@ -52,3 +52,9 @@ axes[1, 0].set(ylabel="|a·Ω| (rad/s)", xlabel="time (s)")
 axes[1, 1].set(ylabel="energy error (J)", xlabel="time (s)")
 for ax in (axes[0, 1], axes[1, 0]):
     ax.legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: suslov

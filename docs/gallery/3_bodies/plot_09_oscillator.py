@@ -80,3 +80,9 @@ for row, name in zip(axes, ("feedback", "DLA"), strict=True):
     row[1].set(title=name, xlabel="x (m)", ylabel="z (m)", aspect="equal")
     row[2].set(title=name, xlabel="z (m)", ylabel="ż (m/s)")
     row[2].legend(loc="center")
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: nonholonomic-oscillator

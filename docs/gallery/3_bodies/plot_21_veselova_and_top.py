@@ -58,3 +58,9 @@ for i, (name, run) in enumerate(runs.items()):
     axes.set(title=f"{name}: tip of the third body axis", xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
     axes.set_box_aspect((1, 1, 1), zoom=1.5)
     axes.set_axis_off()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: veselova

@@ -29,3 +29,9 @@ assert spread["contact-oscillator"] < 1e-3
 assert spread["contact-oscillator-nonreversible"] > 10 * spread["contact-oscillator"]
 axes.set(xlabel="time (s)", ylabel="energy error at $p^-$,\nmeans over 200 s (J)")
 axes.legend()
+
+# %%
+# Run it here
+# -----------
+#
+# .. live:: contact-oscillator

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.engine.native import machine
+from geonh.engine.native import gpu, machine
 from geonh.engine.native.builder import PREFIX, Function
 from geonh.engine.native.drivers import Arguments, trace
 from geonh.engine.native.emitter import Emitter
@@ -28,7 +28,7 @@ class Target(NamedTuple):
     Attributes
     ----------
     triple : str
-        LLVM's name of it, such as "aarch64-unknown-linux-gnu"; this machine when empty.
+        LLVM's name of it, such as "aarch64-unknown-linux-gnu"; this machine when empty. "nvptx64-nvidia-cuda" is a GPU.
     cpu : str
         LLVM's name of its processor, such as "cortex-m7"; the plainest one of the triple when empty.
     features : str
@@ -69,7 +69,7 @@ class ObjectCode(NamedTuple):
     Attributes
     ----------
     code : bytes
-        Object file.
+        Object file; of a GPU text in PTX, of kernels ``name_members``.
     externals : tuple of str
         C functions of doubles that it calls.
     stack : int
@@ -111,6 +111,13 @@ def exported(functions: dict[str, Export], arrays: Any, combine: Callable, targe
         externals |= em.externals
         stack = max(stack, em.stack)
         texts.append(_with_public_names(em.text))
+    if target.triple == gpu.TRIPLE:
+        sizes = {name: (len(e.arguments) + (not e.is_loop), e.is_loop) for name, e in functions.items()}
+        names, c_names = tuple(name + gpu.SUFFIX for name in functions), tuple(externals)
+        texts += [gpu.kernels(sizes), gpu.c_functions(c_names)]
+        library = gpu.library(c_names) if c_names else b""
+        code, triple = machine.object_file(texts, names, *target, shared=(*functions, *c_names), library=library)
+        return ObjectCode(code, (), stack, results, triple)
     code, triple = machine.object_file(texts, tuple(functions), *target)
     return ObjectCode(code, tuple(externals), stack, results, triple)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from geonh.engine.interrupts import interruptible
-from geonh.engine.native import cache
+from geonh.engine.native import cache, gpu
 from geonh.engine.native.builder import PREFIX
 from geonh.engine.native.values import NotLowered
 from geonh.version import __version__
@@ -42,6 +42,8 @@ OPTIMISED = 5000
 """Number of instructions above which a program gets a light pass pipeline instead of LLVM's level 1."""
 LIGHT = ("always_inliner", "sroa", "instruction_combine", "aggressive_dce")
 """That pipeline."""
+UNUSED = ("global_dead_code_eliminate",)
+"""Passes that drop functions of a library."""
 QUICK = ("always_inliner",)
 """Passes of quick code: others take longer than the code generator saves."""
 COMPILE_SECONDS = 3e-5
@@ -246,29 +248,53 @@ def _optimise(module: Any, machine: Any, passes: Sequence[str]) -> None:
 
 
 def object_file(
-    texts: Sequence[str], names: tuple[str, ...], triple: str, cpu: str, features: str
+    texts: Sequence[str],
+    names: tuple[str, ...],
+    triple: str,
+    cpu: str,
+    features: str,
+    *,
+    shared: tuple[str, ...] = (),
+    library: bytes = b"",
 ) -> tuple[bytes, str]:
-    """Object file of programs with these public functions, and its triple: by default of this machine."""
+    """Object file of programs with these public functions, and its triple: by default of this machine.
+
+    For a GPU it is a text in PTX. Programs may call ``shared`` functions of others, and those of a ``library``, which
+    is LLVM bitcode.
+    """
     machine = _machine_of(triple, cpu, features, max(_effort(text, quick=False) for text in texts))
     with llvm.create_context() as context:
         modules = [llvm.parse_assembly(text, context=context) for text in texts]
+        if library:
+            modules.append(llvm.parse_bitcode(library, context=context))
         whole = modules[0]
-        for module in modules:
-            for function in module.functions:
-                if not function.is_declaration and function.name not in names:
-                    function.linkage = "internal"
+        for module in modules[: len(texts)]:
+            _hide(module, (*names, *shared))
         for module in modules[1:]:
             whole.link_in(module)
         with whole:
+            _hide(whole, names)
             whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
             whole.verify()
+            if library:
+                _optimise(whole, machine, UNUSED)
             _optimise(whole, machine, _passes(max(texts, key=lambda text: text.count("\n"))))
-            return machine.emit_object(whole), machine.triple
+            is_text = triple == gpu.TRIPLE
+            return machine.emit_assembly(whole).encode() if is_text else machine.emit_object(whole), machine.triple
+
+
+def _hide(module: Any, names: tuple[str, ...]) -> None:
+    """Make all functions internal but these."""
+    for function in module.functions:
+        if not function.is_declaration and function.name not in names:
+            function.linkage = "internal"
 
 
 @functools.cache
 def fuses(triple: str, cpu: str, features: str) -> bool:
     """True if a processor has fused multiply-add in double precision: if LLVM needs no function of the C library."""
+    if triple == gpu.TRIPLE:
+        return True
     if not triple and not cpu:
         return fma() and "-fma" not in features.split(",")
     machine = _machine_of(triple, cpu, features, 1)
@@ -314,7 +340,7 @@ machine = target.create_target_machine(cpu=cpu, features=features, opt=0, reloc=
 text = "define double @f(double %x) { %a = alloca double store double %x, ptr %a %y = load double, ptr %a"
 module = llvm.parse_assembly(text + " %z = fmul double %y, %x ret double %z }")
 module.triple, module.data_layout = machine.triple, str(machine.target_data)
-machine.emit_object(module)
+machine.emit_assembly(module) if triple.startswith("nvptx") else machine.emit_object(module)
 """
 
 
@@ -323,7 +349,7 @@ def _refuse_fatal(triple: str, cpu_name: str, features: str, reloc: str) -> None
     """Raise ValueError for a machine for which LLVM emits no code; tried in another process, which it may end."""
     given = json.dumps([triple, cpu_name, features, reloc])
     done = subprocess.run([sys.executable, "-c", _TRIAL], input=given, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode or "is not a recognized" in done.stderr:  # which LLVM would ignore
         words = (done.stderr.strip().splitlines() or ["no code"])[-1]
         raise ValueError(
             f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}, features = {features!r:.80}: {words}"

@@ -215,8 +215,8 @@
       }
       groups.push(details);
     };
-    const row = (label, unit, read, range, write) => {
-      const made = slider(label, unit, read(), range, (value) => { write(value); restart(side); });
+    const row = (label, unit, read, range, write, after = () => restart(side)) => {
+      const made = slider(label, unit, read(), range, (value) => { write(value); after(); });
       shown.push(() => made.show(read()));
       return made;
     };
@@ -239,7 +239,13 @@
     const places = first.point.map(({ name, unit }, i) => first.free[i] && row(name, unit, () => side.start.point[i],
       [first.defaults.point[i] - 3, first.defaults.point[i] + 3], (v) => { given.point = [...side.start.point]; given.point[i] = v; }));
     group("Point at the start", places.filter(Boolean), false);
-    group("Controls", given.inputs.map((_, i) => row(`u${i}`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; })), true);
+    const steer = () => {
+      side.run.set("inputs", given.inputs);
+      for (const show of shown) show();
+      remember();
+    };
+    group("Controls", given.inputs.map((_, i) => row(`u${i}`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; }, steer)),
+      true, "Held from the next step on: the run goes on.");
     $("settings").replaceChildren(...groups);
     $("which").hidden = runs.length < 2;
     $("which").replaceChildren(...runs.map((run, k) => {
