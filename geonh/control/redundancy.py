@@ -53,7 +53,8 @@ class Attempts:
     """
 
     def __init__(self, problem: Transcription, max_iterations: int, solver: str) -> None:
-        self.problem, self.redundant = problem, ()
+        self.problem = problem
+        self.redundant: tuple[int, ...] = ()
         self._whole, self._max_iterations, self._solver = problem, max_iterations, solver
 
     def solve(self, motion: DiscreteMotion, warm: Iterate | None = None) -> Outcome:
