@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from geonh.arguments.validators import as_count, as_flag, as_float64, is_whole, one_of, shortly
+from geonh.arguments.validators import as_count, as_flag, as_float64, entries, is_whole, one_of, shortly
 from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
@@ -316,11 +316,12 @@ def _identity_like(system: System) -> Any:
 
 def point_or_points(system: System, g0: Any, one: Any) -> Any:
     """Group element, or batch of them, with the structure of ``one``."""
-    entries = list(g0) if isinstance(one, tuple) else [g0]
-    if len(entries) != len(jax.tree.leaves(one)):
+    parts = entries(g0) if isinstance(one, tuple) else [g0]
+    if parts is None or len(parts) != len(jax.tree.leaves(one)):
         shapes = ", ".join(str(list(np.shape(a))) for a in jax.tree.leaves(one))
-        raise ValueError(f"g0 must be a point of {system.group}, shapes {shapes}; got {len(entries)} entries")
-    return jax.tree.unflatten(jax.tree.structure(one), [as_float64(entry, "g0") for entry in entries])
+        got = shortly(g0) if parts is None else f"{len(parts)} entries"
+        raise ValueError(f"g0 must be a point of {system.group}, shapes {shapes}; got {got}")
+    return jax.tree.unflatten(jax.tree.structure(one), [as_float64(part, "g0") for part in parts])
 
 
 def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, Any]:

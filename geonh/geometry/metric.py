@@ -16,6 +16,9 @@ from geonh.algebra.linear import solve_spd
 from geonh.engine import Precise
 from geonh.geometry.field import Field
 
+MOST = 2**12
+"""Largest dimension of a constant metric: a long vector given by mistake would become a matrix."""
+
 
 class BundleMetric(Precise):
     """Inner product on each fibre of M × g.
@@ -29,7 +32,7 @@ class BundleMetric(Precise):
     Raises
     ------
     ValueError
-        If a constant matrix is not square, not symmetric or not positive definite.
+        If a constant matrix is not square, not symmetric or not positive definite, or has more than 4096 rows.
     """
 
     field: Field
@@ -37,6 +40,8 @@ class BundleMetric(Precise):
     def __init__(self, matrix: Any):
         field = Field(matrix, "metric")
         if field.is_constant and isinstance(field.constant, np.ndarray):
+            if max(field.constant.shape, default=0) > MOST:
+                raise ValueError(f"metric is for at most {MOST} velocities, got shape {field.constant.shape}")
             constant = np.diag(field.constant) if field.constant.ndim == 1 else field.constant
             if constant.ndim != 2 or constant.shape[0] != constant.shape[1] or not constant.size:
                 raise ValueError(f"metric must be a square matrix or its diagonal, got shape {constant.shape}")

@@ -14,16 +14,20 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.philox import normals
+from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_constant, as_count, is_whole, shortly
-from geonh.engine import Precise, mapped
+from geonh.arguments.validators import as_constant, as_count, is_whole, refuse_infinite, shortly
+from geonh.engine import Precise, as_numbers, mapped
 from geonh.groups.base import ArrayLike
 
+FARTHEST = 2**51
+"""Largest number of an interval: beyond it the middle of one is no number of float64."""
 SAME = 1e-6
 """Distance from a time of the grid, relative to its spacing, below which a time counts as one of the grid."""
 
@@ -89,6 +93,14 @@ class Wiener(Precise):
             return f"Wiener({self.size}, traced)"
         return f"Wiener({self.size}, {float(self.dt):g}, seed={shortly(self.seed.tolist())})"
 
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        if name not in ("t", "h"):
+            return value
+        refuse_infinite(number := as_numbers(value, called), called)
+        if np.shape(number) or (name == "h" and not is_traced(h=number) and number == 0):
+            raise ValueError(f"{called} must be a number{', not zero' if name == 'h' else ''}, got {shortly(value)}")
+        return number
+
     def __call__(self, t: ArrayLike) -> Array:
         """Slope of the path at time t, a scalar, shape=[size]: from a time iδ on, that of the interval after it."""
         here = _on_grid(t / self.dt)
@@ -127,11 +139,18 @@ class Wiener(Precise):
         Raises
         ------
         TypeError, ValueError
-            If one of them is not an integer, or n_steps is less than 1.
+            If one of them is not an integer, n_steps is less than 1, or one is 2⁵¹ or more.
+        MemoryError
+            For more increments than fit into memory.
         """
         if not is_whole(first):
             raise TypeError(f"first must be an integer, got {shortly(first)}")
-        places = np.arange(first, first + as_count(n_steps, "n_steps")) * self.dt
+        count = as_count(n_steps, "n_steps")
+        if not (abs(int(first)) < FARTHEST and count < FARTHEST):
+            raise ValueError(f"first and n_steps must be below 2^51, got {shortly(first)} and {shortly(n_steps)}")
+        members = max(np.size(self.seed), 1)
+        refuse_too_much("increments", {"increments": members * count * self.size}, "ask for fewer at a time, by first")
+        places = np.arange(first, first + count) * self.dt
         if np.ndim(self.seed):
             return np.stack([Wiener(self.size, self.dt, seed=one).increments(n_steps, first) for one in self.seed])
         return np.asarray(mapped(_increment, self, places))
@@ -151,6 +170,10 @@ def _as_seed(seed: Any) -> np.ndarray:
     """Convert user input to a seed, or to one for each member; TypeError or ValueError otherwise."""
     if is_traced(seed=seed):
         return seed
+    if jnp.issubdtype(getattr(seed, "dtype", int), jax.dtypes.prng_key):
+        raise TypeError(
+            f"seed must be an integer, or an array of them for the members, got a key of jax.random: {seed}"
+        )
     given = np.asarray(list(seed) if isinstance(seed, range) else seed)
     whole = given.dtype.kind in "iu" or (given.dtype.kind == "O" and all(map(is_whole, given.flat)))
     if not whole or given.ndim > 1 or not given.size:

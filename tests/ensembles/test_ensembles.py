@@ -1,5 +1,7 @@
 """Ensembles: each member is its own run, failures are masked, input that does not fit is named."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -182,6 +184,11 @@ def test_what_does_not_fit_is_named(name):
     good = {"xi0": np.array([[0.1, 0.0], [0.2, 0.0]]), "dt": 0.1, "n_steps": 4}
     with pytest.raises((TypeError, ValueError), match=text):
         gn.solve_ensemble(escaping(), "rk4", **{**good, **change})
+
+
+def test_an_endless_iterator_is_no_point_of_a_product():
+    with pytest.raises(ValueError, match=r"g0 must be a point of SE\(2\) × T², .* got <itertools.cycle"):
+        gn.solve_ensemble(gn.systems.snakeboard(), xi0=np.zeros((2, 5)), g0=itertools.cycle([0.1]), dt=0.1, n_steps=2)
 
 
 @pytest.mark.parametrize(

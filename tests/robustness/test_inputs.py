@@ -315,6 +315,7 @@ OPTIONS = {
     "coefficients": (lambda: gn.compose(Gauss(1), [np.nan] * 3), ValueError, "coefficients has entries that are not"),
     "order": (lambda: gn.compose(Gauss(1), "yoshida4", order=-3), ValueError, "order must be a positive integer"),
     "start": (lambda: gn.GNI(start=np.ones(2)), ValueError, "start must be 'multiplier' or 'average'"),
+    "a long vector as metric": (lambda: made(metric=np.ones(10**6)), ValueError, "metric is for at most 4096"),
     "no metric": (lambda: made(metric=()), ValueError, r"metric must be a square matrix or its diagonal, got shape"),
     "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
     "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
