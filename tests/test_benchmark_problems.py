@@ -53,6 +53,20 @@ def test_sympy_is_right_to_the_stated_accuracy(name):
     assert max(result.invariants.values()) <= 10 * result.accuracy
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "step", "error"), [("rolling-disc", 1e-4, 0.05), ("sliding-ball", 1e-4, 0.01), ("rattleback", 1e-5, 1.0)]
+)
+def test_mujoco_is_near(name, step, error):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    import with_mujoco
+
+    problem = score.read_problem(name)
+    result = score.score(with_mujoco.run(problem, step))
+    assert max(result.error.values()) < error
+    assert max(result.error.values()) > 1e-3  # contact is regularised: if not, the page is to be changed
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_start_and_reference_meet_the_constraints(name):
     problem = score.read_problem(name)
