@@ -65,18 +65,39 @@ class Belief(NamedTuple):
     innovation: np.ndarray
 
 
+class Noises(NamedTuple):
+    """Standard deviations of observations, spectral density of disturbances, and numbers of controls and iterations."""
+
+    noise: np.ndarray
+    disturbance: np.ndarray
+    n_controls: int
+    iterations: int
+
+
 class KalmanFilter:
     """Filter of observations: ``watch(y, u)`` moves its belief on by a step, and takes an observation.
 
-    ``kalman_filter`` makes it.
+    Parameters
+    ----------
+    model : ObservedModel
+        System, method and observation; ``kalman_filter`` makes it.
+    belief : Belief
+        At the start.
+    numbers : Noises
+        Sizes of noise and disturbances.
 
     Attributes
     ----------
     belief : Belief
         State at the present time.
+
+    Raises
+    ------
+    ValueError
+        If the noise has another shape than the observation.
     """
 
-    def __init__(self, model: ObservedModel, belief: Belief, numbers: _Numbers) -> None:
+    def __init__(self, model: ObservedModel, belief: Belief, numbers: Noises) -> None:
         self._model, self._numbers, self.belief = model, numbers, belief
         u, zero = np.zeros(numbers.n_controls), np.zeros(len(belief.covariance))
         self._advance = prepared(advanced, model, (np.float64(0), belief.g, belief.xi, u))
@@ -104,7 +125,7 @@ class KalmanFilter:
         return self.belief if y is None else self.update(y)
 
     def predict(self, u: Any = None) -> Belief:
-        """Belief after a step under controls u, constant during it."""
+        """Belief after a step under controls u, shape=[n_u], constant during it; RuntimeError if the step fails."""
         before, dt, n_u = self.belief, self._model.dt, self._numbers.n_controls
         u = np.zeros(n_u) if u is None else as_float64(u, "u", (n_u,))
         found = self._one(self._advance, (before.t, before.g, before.xi, u))
@@ -117,7 +138,7 @@ class KalmanFilter:
         return self.belief
 
     def update(self, y: Any) -> Belief:
-        """Belief after an observation at the present time."""
+        """Belief after an observation y, shape=[q], at the present time; ValueError for another shape."""
         refuse_traced("a filter takes numbers", y=y)
         y = as_float64(y, "y", (self._size,), finite=False)
         seen, prior, P = ~np.isnan(y), self.belief, self.belief.covariance
@@ -149,15 +170,6 @@ class KalmanFilter:
 
     def _one(self, program: Callable, node: Any) -> Any:
         return first_of_batch(program(batch_of_one(node)))
-
-
-class _Numbers(NamedTuple):
-    """Standard deviations of observations, spectral density of disturbances, and numbers of controls and iterations."""
-
-    noise: np.ndarray
-    disturbance: np.ndarray
-    n_controls: int
-    iterations: int
 
 
 @validated
@@ -239,7 +251,7 @@ def kalman_filter(
     noise = as_float64(sigma, "sigma")
     if not np.all(noise > 0):
         raise ValueError(f"sigma must be positive, got {sigma}")
-    numbers = _Numbers(noise, _covariance(disturbance, "disturbance", n), n_u, as_count(iterations, "iterations"))
+    numbers = Noises(noise, _covariance(disturbance, "disturbance", n), n_u, as_count(iterations, "iterations"))
     model = ObservedModel(system, method, float(as_constant(dt, "dt", positive=True)), observe, takes)
     belief = Belief(t0, g, xi, _covariance(errors, "errors", 2 * n), np.zeros(0))
     return KalmanFilter(model, belief, numbers)
