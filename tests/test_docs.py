@@ -1,5 +1,6 @@
 """The table of methods in the documentation is what the methods declare."""
 
+import runpy
 from pathlib import Path
 
 import geonh as gn
@@ -27,6 +28,18 @@ def table():
 def test_the_table_of_methods_is_up_to_date():
     text = PAGE.read_text()
     assert text.split(BEGIN)[1].split(END)[0] == table(), "run: python tests/test_docs.py"
+
+
+def test_papers_and_scripts_of_their_figures_are_there(capsys):
+    figures = runpy.run_path(str(PAGE.parent / "figures.py"))
+    papers = (PAGE.parent / "references.bib").read_text(encoding="utf-8")
+    gallery = (PAGE.parent / "gallery" / "README.rst").read_text(encoding="utf-8")
+    for paper, scripts in figures["FIGURES"].items():
+        assert f"{{{paper}," in papers
+        assert paper in gallery
+        assert all(len(list(figures["GALLERY"].glob(f"*/{script}.py"))) == 1 for script in scripts)
+    assert figures["main"](["Newton1687"]) == 2
+    assert "of the papers Ferraro2008, " in capsys.readouterr().err
 
 
 if __name__ == "__main__":

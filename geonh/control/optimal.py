@@ -18,12 +18,13 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
-from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
-from geonh.control.ipopt import require_ipopt, solve_by_ipopt
+from geonh.control.interior_point import Iterate, Outcome
+from geonh.control.ipopt import require_ipopt
+from geonh.control.redundancy import Attempts
 from geonh.control.search import best_of
 from geonh.control.sought import Sought
 from geonh.control.steering import steering_problem
-from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.transcription import Transcription
 from geonh.control.wanted import Wanted
 from geonh.engine import as_numbers, in_float64
 from geonh.groups.base import Point
@@ -34,9 +35,6 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
-
-WARM = 1e-6
-"""Barrier parameter of a warm start."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,9 @@ class OptimalControl:
         Number of guesses that were tried.
     costs : tuple of float
         Costs of the local minima that were found, this one the least.
+    redundant : tuple of float
+        Violations of conditions at the end that follow from the others by momenta that no control changes, up to the
+        error of the steps: these are left out.
     system : System
         With the parameters that were found by ``design``.
     """
@@ -82,11 +83,14 @@ class OptimalControl:
     iterations: int
     tried: int
     costs: tuple[float, ...]
+    redundant: tuple[float, ...]
     _problem: Transcription = field(repr=False)
     _iterate: Iterate = field(repr=False)
 
     def __str__(self) -> str:
         tries = f", the best of {len(self.costs)} from {self.tried} guesses" if self.tried > 1 else ""
+        if self.redundant:
+            tries += f"; of the conditions at the end {len(self.redundant)} redundant, met to {max(self.redundant):.1e}"
         return (
             f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, "
             f"{len(self.t) - 1} steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, "
@@ -264,8 +268,8 @@ def optimal_control(
     problem = Transcription.of(system, method, steering, n_steps)
     max_iterations = as_count(max_iterations, "max_iterations")
     wanted = None if tries is None else as_count(tries, "tries")
-    outcomes = _outcomes(problem, guess, max_iterations, solver)
-    search = best_of(problem, outcomes, wanted, is_given=guess is not None)
+    attempts = Attempts(problem, max_iterations, solver)
+    search = best_of(problem, _outcomes(attempts, guess), wanted, is_given=guess is not None)
     best, error = search.best
     motion = best.iterate.motion
     return OptimalControl(
@@ -280,34 +284,25 @@ def optimal_control(
         iterations=best.iterations,
         tried=search.tried,
         costs=search.costs,
-        _problem=problem,
+        redundant=attempts.violations(motion),
+        _problem=attempts.problem,
         _iterate=best.iterate,
     )
 
 
-def _outcomes(problem: Transcription, guess: Any, max_iterations: int, solver: str) -> Iterator[Outcome]:
+def _outcomes(attempts: Attempts, guess: Any) -> Iterator[Outcome]:
     """Outcomes of one guess after the other."""
+    problem = attempts.problem
     span = problem.steering.span
     if isinstance(guess, OptimalControl):
         motion, warm = guess._iterate.motion, guess._iterate
         span = motion.span if problem.steering.free_span else span
         fits = guess._problem.shapes == problem.shapes and guess._problem.n_steps == problem.n_steps
-        yield _solved(
-            problem, interpolated_motion(problem, motion, span), max_iterations, solver, warm if fits else None
-        )
+        yield attempts.solve(interpolated_motion(problem, motion, span), warm if fits else None)
     elif guess is not None:
-        yield _solved(problem, given_motion(problem, guess, span), max_iterations, solver)
+        yield attempts.solve(given_motion(problem, guess, span))
     for motion in motions(problem):
-        yield _solved(problem, motion, max_iterations, solver)
-
-
-def _solved(
-    problem: Transcription, motion: DiscreteMotion, max_iterations: int, solver: str, warm: Iterate | None = None
-) -> Outcome:
-    if solver == "ipopt":
-        return solve_by_ipopt(problem, motion, max_iterations)
-    method = InteriorPoint(problem, max_iterations)
-    return method.solve(motion) if warm is None else method.solve(motion, warm, WARM)
+        yield attempts.solve(motion)
 
 
 def interpolated(t: Any, knots: Any, u: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Exported code against ``solve``: size, time of export, and CPU time of a step in C and in node.
+"""Exported code: sizes, times of export, times of a step in C, node and Chromium, and script of a live page a frame.
 
 On demand: ``python tests/benchmarks/test_export.py --page`` renews the table of docs/export.md, and
 ``pytest -m benchmark -s tests/benchmarks/test_export.py`` prints it and asserts that WebAssembly is not much slower.
@@ -11,9 +11,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from chromium import launched
 
 import geonh as gn
 from geonh.systems import catalogue
@@ -27,13 +31,15 @@ SYSTEMS = [
     ("whipple-bicycle", "rkmk4"),
 ]
 N, REPEATS = 2000, 7
+WARM = 8000
+"""Milliseconds of runs in JavaScript, which optimises its code meanwhile; the best of them counts."""
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 TIMED = f"""
 import {{ Robot }} from "./robot.js";
 const run = new Robot(), state = Float64Array.from(run.vectors.state);
 let best = Infinity;
-for (let i = 0; i < {REPEATS + 3}; i++) {{
+for (const begun = performance.now(); performance.now() - begun < {WARM}; ) {{
   run.set("state", state);
   run.status = 0;
   const before = process.cpuUsage();
@@ -43,6 +49,32 @@ for (let i = 0; i < {REPEATS + 3}; i++) {{
 }}
 console.log(JSON.stringify([run.status, best / {N} * 1000]));
 """
+
+FRAMES = """
+window.frames = { n: 0, spent: 0 };
+const inTurn = window.requestAnimationFrame;
+window.requestAnimationFrame = (draw) => inTurn((now) => {
+  const begun = performance.now();
+  draw(now);
+  window.frames.n += 1;
+  window.frames.spent += performance.now() - begun;
+});
+"""
+"""Script that sums the time of the page's script in frames."""
+STEPS = f"""() => {{
+  const {{ run }} = geonhPlay.runs[0], state = Float64Array.from(run.vectors.state);
+  let best = Infinity;
+  for (const first = performance.now(); performance.now() - first < {WARM}; ) {{
+    const begun = performance.now();
+    for (let k = 0; k < 10; k++) {{ // a browser's clock is coarse
+      run.set("state", state);
+      run.status = 0;
+      run.advance({N});
+    }}
+    best = Math.min(best, (performance.now() - begun) / 10);
+  }}
+  return [run.status, best / {N} * 1e6];
+}}"""
 
 
 def best(call):
@@ -83,7 +115,33 @@ def in_node(built):
     return ns
 
 
-def measured(name, method, folder):
+def in_chromium(browser, page):
+    """Nanoseconds a step of a live page, and milliseconds of its script a frame while it plays."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 720})
+    opened.add_init_script(FRAMES)
+    opened.goto(page.as_uri())
+    opened.wait_for_function("window.geonhPlay && window.geonhPlay.ready", timeout=60_000)
+    status, ns = opened.evaluate(STEPS)
+    assert status == 0
+    opened.evaluate("geonhPlay.reset(); geonhPlay.setPlaying(true)")
+    opened.wait_for_timeout(1000)
+    opened.evaluate("window.frames = { n: 0, spent: 0 }")
+    opened.wait_for_timeout(3000)
+    n, spent = opened.evaluate("[window.frames.n, window.frames.spent]")
+    opened.close()
+    return ns, spent / n
+
+
+def example_in_c(built):
+    """Seconds to compile the example in C, to link and to run it."""
+    begun = time.perf_counter()
+    command = ["cc", "-O2", "example.c", "robot.o", "-lm", "-o", "example"]
+    subprocess.run(command, cwd=built.folder, check=True, capture_output=True)
+    subprocess.run(["./example", str(N)], cwd=built.folder, check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def measured(name, method, folder, browser):
     """Row of the table."""
     entry = catalogue[name]
     system = entry.system()
@@ -92,38 +150,71 @@ def measured(name, method, folder):
     gn.solve(system, method, n_steps=N, **given)
     times = {}
     made = {}
-    for target in ("c", "wasm"):
+    for target in ("c", "wasm", "fmi3"):
         begun = time.process_time()
         made[target] = gn.build(system, method, folder / name / target / "robot", target=target, **given)
         times[target] = time.process_time() - begun
     size = (made["wasm"].folder / "robot.wasm").stat().st_size / 1e3
-    page = len(gn.export.play(system, methods=method, n_steps=100).html) / 1e3
-    return name, method, size, page, times["c"], times["wasm"], in_c(made["c"]), in_node(made["wasm"])
+    page = gn.export.play(system, folder / f"{name}.html", method, n_steps=100, **given).path
+    in_page, script = in_chromium(browser, page)
+    c, wasm, fmu = times.values()
+    run = example_in_c(made["c"])
+    return Row(
+        f"{name}, `{method}`",
+        size,
+        page.stat().st_size / 1e3,
+        c,
+        wasm,
+        fmu,
+        run,
+        in_c(made["c"]),
+        in_node(made["wasm"]),
+        in_page,
+        script,
+    )
+
+
+class Row(NamedTuple):
+    """Line of the table."""
+
+    system: str
+    module: float
+    page: float
+    c: float
+    wasm: float
+    fmu: float
+    example: float
+    native: float
+    node: float
+    chromium: float
+    script: float
+
+
+COLUMNS = (
+    *("system, method", "module, kB", "page, kB", "export for C, s", "for WebAssembly, s", "unit (FMI 3), s"),
+    *("example in C, s", "C, ns a step", "node", "Chromium", "node ÷ C", "script a frame, ms"),
+)
 
 
 def table(rows):
-    columns = (
-        *("system, method", "module, kB", "page, kB", "export for C, s", "for WebAssembly, s"),
-        *("C, ns a step", "node, ns a step", "ratio"),
-    )
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for name, method, size, page, c, wasm, native, node in rows:
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    for r in rows:
         lines.append(
-            f"| {name}, `{method}` | {size:.1f} | {page:.0f} | {c:.1f} | {wasm:.1f} | {native:.0f} | {node:.0f} "
-            f"| {node / native:.1f} |"
+            f"| {r.system} | {r.module:.1f} | {r.page:.0f} | {r.c:.1f} | {r.wasm:.1f} | {r.fmu:.1f} | {r.example:.1f} "
+            f"| {r.native:.0f} | {r.node:.0f} | {r.chromium:.0f} | {r.node / r.native:.1f} | {r.script:.1f} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def all_rows():
-    with tempfile.TemporaryDirectory() as folder:
-        return [measured(*pair, Path(folder)) for pair in SYSTEMS]
+    with tempfile.TemporaryDirectory() as folder, launched() as browser:
+        return [measured(*pair, Path(folder), browser) for pair in SYSTEMS]
 
 
 def test_webassembly_is_not_much_slower_than_native_code():
     rows = all_rows()
     print("\n" + table(rows))
-    assert max(row[-1] / row[-2] for row in rows) < 4
+    assert max(row.node / row.native for row in rows) < 4
 
 
 if __name__ == "__main__":

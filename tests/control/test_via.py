@@ -46,6 +46,7 @@ def test_via_holds_the_times_of_nodes_alone():
         optimal_control(MASS, **REST, via=[(0.5, place, 0.0, 0.0), (0.5, place, 1.0, 1.0)])
 
 
+@pytest.mark.slow
 def test_a_value_at_all_nodes_is_kept_at_the_first_too():
     """Where u₁ = 2u₂ the least cost is that of the motion without it, if its ends are on that line."""
     options = {"end": [1.0, 0.5], "n_controls": 2, "span": 2.0, "n_steps": 16, "tries": 1}
