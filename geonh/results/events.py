@@ -153,12 +153,19 @@ def as_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
+    return with_care(validated, system, clock)
+
+
+def with_care(events: Iterable[Event], system: System, clock: Clock) -> tuple[Event, ...]:
+    """Events, ``careful`` where an index depends on data; ValueError or TypeError as of ``inspected``."""
     with float64():
         u = clock.control(0)
-        for i, event in enumerate(validated):
-            if _needs_care(_OnSystem(event, system, u)):
-                validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
-    return tuple(validated)
+        return tuple(
+            eqx.tree_at(lambda e: e.function, event, careful(event.function))
+            if _needs_care(_OnSystem(event, system, u))
+            else event
+            for event in events
+        )
 
 
 class _OnSystem:
