@@ -28,7 +28,7 @@ from geonh.integrators.node import State
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
-from geonh.results.events import Crossings, Event, with_care
+from geonh.results.events import Crossings, Event, careful_guards
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
@@ -98,7 +98,7 @@ class ModeLoop(Watching):
             system = eqx.tree_at(lambda s: s.multiplier_forces, system, forces.parted())
         self.clock = Clock(np.float64(0.0), np.float64(1.0), controls)
         self.system, self.transitions = system, modes.leaving(which)
-        self.guards = with_care(modes.guards(which), system, self.clock)
+        self.guards = careful_guards(modes.guards(which), system)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
         self._notices = Notices(self._problem.events)
         self.names = tuple(event.name for event in self._problem.events)
