@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import sys
 import tempfile
 import zipfile
@@ -69,19 +70,32 @@ def variables(model: Model) -> list[Variable]:
     def of(kind: str, quantities: list[Quantity], values: Any, prefix: str = "") -> list[Variable]:
         return [Variable(prefix + q.name, q.unit, "", kind, float(v)) for q, v in zip(quantities, values, strict=True)]
 
-    parameters = [
-        Variable(q.name, _unit_in(q.unit), q.unit, "parameter", float(v))
-        for q, v in zip(model.parameters, defaults["parameters"], strict=True)
-    ]
     inputs = [Quantity(f"u[{i}]") for i in range(len(model.inputs))]
-    return [
-        *parameters,
+    others = [
         Variable("step", model.observed[0].unit, "length of a step of the method", "parameter", float(times.dt)),
         *of("parameter", model.point, defaults["point"], "start."),
         *of("parameter", model.velocity, defaults["velocity"], "start."),
         *of("input", inputs, defaults["inputs"]),
         *(Variable(q.name, q.unit, "", "output", None) for q in model.observed),
     ]
+    taken = {"time", *(variable.name for variable in others)}
+    parameters = [
+        Variable("parameters." * (q.name in taken) + q.name, _unit_in(q.unit), q.unit, "parameter", float(v))
+        for q, v in zip(model.parameters, defaults["parameters"], strict=True)
+    ]
+    return [variable._replace(name=_quoted(variable.name)) for variable in (*parameters, *others)]
+
+
+def _quoted(name: str) -> str:
+    """Name by FMI's structured convention: what is no identifier between dots and indices stands in quotes."""
+
+    def part(text: str) -> str:
+        text = text.replace("][", ",")
+        word, index = re.fullmatch(r"(.*?)((?:\[[\d,]+\])*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word)
+        return (word if plain else "'" + re.sub(r"(['\\\\])", r"\\\1", word) + "'") + index
+
+    return ".".join(map(part, name.split(".")))
 
 
 def description(model: Model, name: str, token: str, version: int) -> str:
@@ -92,7 +106,7 @@ def description(model: Model, name: str, token: str, version: int) -> str:
         "modelName": name,
         "description": f"{model.system.name} with {describe(model.method)}",
         "generationTool": f"geonh {__version__}",
-        "variableNamingConvention": "structured",
+        "variableNamingConvention": "structured" if all(v.name.isascii() for v in every) else "flat",
         {2: "guid", 3: "instantiationToken"}[version]: token,
     }
     root = xml.Element("fmiModelDescription", attributes)

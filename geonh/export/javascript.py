@@ -21,9 +21,16 @@ FUNCTIONS = (
 )
 """Functions that JavaScript has."""
 
+GLOBALS = ("Array", "Error", "Float64Array", "JSON", "Math", "Number", "Object", "String", "Uint8Array", "WebAssembly")
+"""Names that the class of a run may not have."""
+
 
 def write(model: Model, name: str, folder: Path, target: Target) -> list[Path]:
-    """Write the files into a folder, and return their paths."""
+    """Write the files into a folder, and return their paths; ValueError if the class would hide one that it needs."""
+    if name[:1].upper() + name[1:] in GLOBALS:
+        raise ValueError(
+            f"the last part of path names the class of a run, and JavaScript has one of that name: {name!r}"
+        )
     module = compiled(model, name)
     (folder / f"{name}.wasm").write_bytes(module.code)
     texts = {

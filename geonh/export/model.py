@@ -111,7 +111,7 @@ class Model:
         """Names of the parameters, with indices in square brackets; as unit a description, if there is one."""
         names = []
         for path, leaf in jax.tree_util.tree_flatten_with_path(self._numbers)[0]:
-            key = ".".join(re.sub(r"^\['(.*)'\]$|^\.", r"\1", str(part)) for part in path)
+            key = ".".join(re.sub(r"^\['(.*)'\]$|^\.", r"\1", str(part)) for part in path).replace(".[", "[")
             for index in np.ndindex(np.shape(leaf)):
                 place = f"[{','.join(map(str, index))}]" if index else ""
                 names.append(Quantity(key + place, self.meanings.get(key, "")))

@@ -27,7 +27,7 @@ class Hand(NamedTuple):
     at : array, shape=[3]
         Point in space where it is pushed, metres.
     change : array, shape=[3]
-        Change of velocity of that point of the body along its own direction, m/s.
+        Change of velocity that the point would have along the push if nothing were constrained, m/s.
     """
 
     which: Any
@@ -74,10 +74,10 @@ def _push(picture: Picture, held: Held, numbers: Any, inputs: Any, run: Run, han
     motions = jax.vmap(along)(jnp.eye(len(xi)))  # shape=[n, 3]
     length = jnp.sqrt(jnp.sum(hand.change**2))
     impulse = motions @ (hand.change / jnp.where(length > 0, length, 1.0))
-    change = system.projected_velocity(x, xi + solve_spd(system.mass_matrix(x, xi), impulse)) - xi
-    gain = impulse @ change  # the change of velocity for a unit impulse
-    new = xi + change * jnp.where(gain > 0, length / jnp.where(gain > 0, gain, 1.0), 0.0)
-    return started_at(problem, Times(t, run.dt), g, new)
+    free = solve_spd(system.mass_matrix(x, xi), impulse)
+    gain = impulse @ free  # the change of velocity for a unit impulse, without constraints
+    factor = jnp.where(gain > 0, length / jnp.where(gain > 0, gain, 1.0), 0.0)
+    return started_at(problem, Times(t, run.dt), g, system.projected_velocity(x, xi + factor * free))
 
 
 def _point(picture: Picture, t: Array, g: Any, which: Array, inside: Array) -> Array:

@@ -11,6 +11,7 @@ from importlib import resources
 from types import SimpleNamespace
 from typing import Any
 
+from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.diagnostics.invariants import invariants
@@ -18,6 +19,7 @@ from geonh.drawing import Scene, scene
 from geonh.drawing.picture import Picture
 from geonh.export import javascript, motions
 from geonh.export.model import Model, default_start
+from geonh.export.programs import as_function
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import stepping_method
 from geonh.mechanics.system import System
@@ -92,7 +94,9 @@ def play(
     usual = min(SHOWN, 1000 if entry is None else entry.n_steps)
     steps = usual if n_steps is None else as_count(n_steps, "n_steps")
     meanings = {} if entry is None else entry.parameters
-    chosen = _chosen(methods, controls)
+    if path is not None and not checked_path(path).parent.is_dir():
+        raise FileNotFoundError(f"path = {os.fspath(path)!r} is in a folder that is not there")
+    chosen = _chosen(methods, controls if callable(controls) or controls is None else as_function(controls))
     xi0, g0 = default_start(system, xi0, g0)
     given = {"xi0": xi0, "g0": g0, "dt": dt}
     models = [Model.of(system, method, controls=controls, meanings=meanings, **given) for method in chosen]

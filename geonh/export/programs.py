@@ -80,7 +80,7 @@ def started_at(problem: Problem, times: Times, g: Any, xi: Array) -> tuple[Run, 
     """Run of a problem that starts at (g, ξ) at a time, and the status of this start."""
     system, clock = problem.system, problem.clock._replace(t0=times.t0)
     node = problem.method.first_node(system, clock, g, xi)
-    sound = is_start(system, times.t0, g, xi, times.dt)
+    sound = is_start(system, times.t0, g, xi, times.dt) & (times.dt != 0)
     status = jnp.where((node.status == 0) & ~sound, np.int32(Result.START), node.status)
     return Run(times.t0, times.dt, node._replace(status=jnp.zeros_like(node.status))), status
 

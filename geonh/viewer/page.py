@@ -71,7 +71,7 @@ class Page:
 
     def __repr__(self) -> str:
         where = f"in {self.path}" if self.path else "save(path) writes it"
-        return f"Page of the viewer, {len(self.html) / 1e6:.2f} MB; {where}"
+        return f"Page, {len(self.html) / 1e6:.2f} MB; {where}"
 
     def _repr_html_(self) -> str:
         """Page in a sandboxed frame."""

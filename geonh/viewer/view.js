@@ -157,7 +157,8 @@ function geonhControls({ state, set, speeds, keys, buttons, resize, silent }) {
     ...keys,
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || silent.includes(event.target.tagName)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || silent.includes(event.target.tagName) && event.target.type !== "range")
+      return;
     if (event.key === " " && ["BUTTON", "SUMMARY"].includes(event.target.tagName)) return; // the element's own
     const key = all[event.key] || all[event.key.toLowerCase()];
     if (!key) return;
@@ -168,5 +169,8 @@ function geonhControls({ state, set, speeds, keys, buttons, resize, silent }) {
   $("speed").addEventListener("change", (event) => set("speed", Number(event.target.value)));
   $("camera").addEventListener("change", (event) => set("camera", event.target.value));
   const pressed = { play: all[" "], reset: all.r, traces: all.t, theme: all.d, help: all["?"], ...buttons };
-  for (const [id, act] of Object.entries(pressed)) $(id).addEventListener("click", () => act());
+  for (const [id, act] of Object.entries(pressed)) $(id).addEventListener("click", (event) => {
+    act();
+    if (event.detail) $(id).blur(); // after a click the space bar is that of the page again
+  });
 }

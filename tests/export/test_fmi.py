@@ -82,3 +82,22 @@ def test_what_fails_is_told(version, tmp_path):
         fmpy.simulate_fmu(str(built.files[0]), stop_time=1.0, start_values={"start.vy": 0.5}, **options)
     with pytest.raises(fmpy.fmi1.FMICallException):
         fmpy.simulate_fmu(str(built.files[0]), stop_time=1.0, output_interval=0.015, **options)
+
+
+@pytest.mark.parametrize("more", [{}, {"α": 0.1}])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.quick("3-more0")
+def test_names_are_distinct_and_legal_whatever_the_parameters_are_called(version, more, tmp_path):
+    names = {"x": 1.0, "step": 1.0, "energy": 0.5, "a b": 0.2, "it's": 0.3, "list": [0.1, [0.2]], **more}
+    system = gn.System(
+        gn.groups.Translations(2),
+        metric=[1.0, 1.0],
+        potential=lambda x, p: 0.5 * p["x"] * x @ x,
+        parameters=names,
+        name="named",
+    )
+    built = gn.build(system, "rkmk4", tmp_path / "robot", target=f"fmi{version}", xi0=[0.0, 0.0], g0=[1.0, 0.0], dt=0.1)
+    (file,) = built.files
+    assert validate_fmu(str(file)) == []
+    found = fmpy.simulate_fmu(str(file), stop_time=1.0, start_values={"parameters.x": 4.0}, output=["x"])
+    assert found["x"][-1] == pytest.approx(np.cos(2.0), abs=1e-3)

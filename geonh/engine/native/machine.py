@@ -326,7 +326,14 @@ def _machine_of(triple: str, cpu_name: str, features: str, effort: int) -> Any:
     reloc = "pic" if any(word in triple for word in ("linux", "darwin", "macos", "windows", "bsd")) else "static"
     if named:
         _refuse_fatal(triple, cpu_name, features, reloc)
-    return target.create_target_machine(cpu=cpu_name, features=features, opt=effort, reloc=reloc, codemodel="default")
+    machine = target.create_target_machine(
+        cpu=cpu_name, features=features, opt=effort, reloc=reloc, codemodel="default"
+    )
+    if re.search("-P[1-9]", str(machine.target_data)):  # on which LLVM ends the process
+        raise ValueError(
+            f"triple = {triple!r} has functions in an address space of their own, for which there is no code"
+        )
+    return machine
 
 
 _TRIAL = """

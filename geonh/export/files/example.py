@@ -20,7 +20,10 @@ class Device:
     """The first GPU, and the kernels of a file in PTX."""
 
     def __init__(self, file):
-        self.cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        try:
+            self.cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        except OSError as reason:
+            sys.exit(f"there is no driver of NVIDIA here: {reason}")
         number, context, self.module = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(number), 0)

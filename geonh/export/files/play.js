@@ -81,14 +81,16 @@
       const run = this.run;
       run.setParameters(parameters);
       run.set("times", [0, dt]);
-      const found = run.project(point, velocity);
+      const nearest = run.project(point, velocity);
+      const found = [...nearest.point, ...nearest.velocity].every(Number.isFinite) ? nearest : { point, velocity };
       this.start = found;
       run.start({}, { point: found.point, velocity: found.velocity, inputs });
       this.rows = [];
-      this.every = 1;
-      this.pushed = false;
+      this.every = 1; // steps from row to row
+      this.steps = 0;
       for (const path of this.paths) path.points = [];
-      this.record();
+      this.keep();
+      this.show();
       return this;
     }
 
@@ -100,22 +102,41 @@
     advanceTo(t, milliseconds) {
       const dt = this.settings.dt, until = performance.now() + milliseconds;
       for (let left = Math.floor((t - this.time) / dt + 1e-9); left > 0 && this.run.status === 0;) {
-        const n = Math.min(left, this.pace || 1), begun = performance.now();
+        const n = Math.min(left, this.pace || 1, this.every - (this.steps % this.every)), begun = performance.now();
         this.run.advance(n);
         left -= n;
+        this.steps += n;
+        if (this.steps % this.every === 0 && this.run.status === 0) this.keep();
         const took = performance.now() - begun;
         this.pace = Math.max(1, Math.min(2 * n, Math.round((n * 2) / Math.max(took, 1e-3))));
         if (performance.now() > until) break;
       }
-      this.record();
+      this.show();
     }
 
-    record() {
+    /** What is observed now, and the controls. */
+    look() {
       const values = this.run.observed();
       this.row = Float64Array.from(columns[this.settings.method], (place) => place < 0 ? NaN : values[place]);
-      if (this.rows.length && this.row[0] === this.rows[this.rows.length - 1][0]) this.rows.pop();
-      this.rows.push(this.row);
-      if (this.rows.length > ROWS) this.rows = this.rows.filter((_, i) => i % 2 === 0 || i === this.rows.length - 1);
+      return [...this.row, ...this.settings.inputs];
+    }
+
+    /** Keep a row; of too many, every other one. */
+    keep() {
+      this.rows.push(this.look());
+      if (this.rows.length <= ROWS) return;
+      this.rows = this.rows.filter((_, i) => i % 2 === 0);
+      this.every *= 2;
+    }
+
+    /** Rows so far, with what is seen now. */
+    history() {
+      const last = this.rows[this.rows.length - 1];
+      return last[0] === this.row[0] ? this.rows : [...this.rows, [...this.row, ...this.settings.inputs]];
+    }
+
+    show() {
+      this.look();
       this.pose();
       for (const path of this.paths) {
         path.points.push(path.trace.clone().applyMatrix4(this.bodies[path.body].matrix));
@@ -145,8 +166,8 @@
       if (status !== 0) return status;
       run.set("state", run.vectors.pushed);
       run.status = 0;
-      this.pushed = true;
-      this.record();
+      this.rows.push(this.look()); // a second row at this time
+      this.show();
       return 0;
     }
 
@@ -189,7 +210,10 @@
     range.setAttribute("aria-label", name.title);
     number.setAttribute("aria-label", `${name.title}, as a number`);
     range.addEventListener("input", () => change(Number(range.value)));
-    number.addEventListener("change", () => { if (number.value !== "" && isFinite(number.value)) change(Number(number.value)); });
+    number.addEventListener("change", () => {
+      if (number.value !== "" && isFinite(number.value)) change(Number(number.value));
+      else number.value = rounded(Number(range.value));
+    });
     row.append(name, range, number);
     row.show = (now) => {
       if (document.activeElement !== range) range.value = now;
@@ -244,7 +268,7 @@
       for (const show of shown) show();
       remember();
     };
-    group("Controls", given.inputs.map((_, i) => row(`u${i}`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; }, steer)),
+    group("Controls", given.inputs.map((_, i) => row(`u[${i}]`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; }, steer)),
       true, "Held from the next step on: the run goes on.");
     $("settings").replaceChildren(...groups);
     $("which").hidden = runs.length < 2;
@@ -287,13 +311,13 @@
   /** Draw the curves: of one run, each in a colour of its own; of two, each run in its colour. */
   function drawCurves() {
     drawn = performance.now();
-    const several = runs.length > 1, times = runs.map((run) => run.rows.map((row) => row[0]));
+    const several = runs.length > 1, rows = runs.map((run) => run.history()), times = rows.map((kept) => kept.map((row) => row[0]));
     const begin = Math.min(...times.map((t) => t[0])), end = Math.max(begin + 0.1, ...times.map((t) => t[t.length - 1]));
     for (const { panel, canvas, keys } of figures) {
       const stroke = (i, run) => (several ? run?.colour ?? "currentColor" : geonhColour(i));
       if (named !== runs.length) keys.replaceChildren(...panel.curves.map(({ name }, i) => geonhKey(name, stroke(i), geonhDash(i))));
       const curves = runs.flatMap((run, k) => panel.curves.map((curve, i) => (
-        { t: times[k], y: valuesOf(panel, curve, run.rows), colour: stroke(i, run), dash: geonhDash(i) })));
+        { t: times[k], y: valuesOf(panel, curve, rows[k]), colour: stroke(i, run), dash: geonhDash(i) })));
       const w = canvas.clientWidth, h = canvas.clientHeight;
       if (w && h) geonhDraw(canvas, w, h, { curves, log: panel.log, begin, end, second: header.second });
     }
@@ -301,7 +325,8 @@
   }
   function csv() {
     const names = first.observed.map(({ name, unit }) => JSON.stringify(unit ? `${name} (${unit})` : name));
-    const lines = runs.flatMap((run, k) => run.rows.map((row) => [...(runs.length > 1 ? ["AB"[k]] : []), ...row].join(",")));
+    names.push(...first.defaults.inputs.map((_, i) => `"u[${i}]"`));
+    const lines = runs.flatMap((run, k) => run.history().map((row) => [...(runs.length > 1 ? ["AB"[k]] : []), ...row].join(",")));
     return [[...(runs.length > 1 ? ["run"] : []), ...names].join(","), ...lines, ""].join("\n");
   }
   const link = () => "#" + encodeURIComponent(JSON.stringify({ runs: runs.map((run) => run.settings), speed: state.speed, camera: state.camera }));

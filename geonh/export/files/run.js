@@ -7,7 +7,7 @@ async function geonhModel(name, data, code) {
   // One run. Parameters by name, those left out by default; of the start: times [t0, dt], point, velocity, inputs.
   return class Run {
     static data = data;
-    constructor(parameters = {}, { times, point, velocity, inputs } = {}) {
+    constructor(parameters = {}, start = {}) {
       const { exports } = new WebAssembly.Instance(module, { env });
       this.exports = exports;
       let at = exports.heap.value;
@@ -20,20 +20,24 @@ async function geonhModel(name, data, code) {
         at += 8 * size;
       }
       for (const name of ["parameters", "inputs", "times", "point", "velocity"]) this.vectors[name].set(data.defaults[name]);
-      this.start(parameters, { times, point, velocity, inputs });
+      this.start(parameters, start);
     }
 
     // Start anew: with other parameters, by name, and another start; what is left out stays.
     start(parameters = {}, start = {}) {
       this.setParameters(parameters);
-      for (const name of ["times", "point", "velocity", "inputs"])
-        if (start[name] !== undefined) this.set(name, start[name]);
+      const names = ["times", "point", "velocity", "inputs"];
+      for (const [name, values] of Object.entries(start)) {
+        if (!names.includes(name)) throw new Error(`a start has ${names.join(", ")}, got ${name}`);
+        if (values !== undefined) this.set(name, values);
+      }
       this.status = this.call("start", "parameters", "inputs", "times", "point", "velocity", "state");
       return this;
     }
 
     // Do n steps; where one fails, the state is the one before it, and status and message tell why.
     advance(n = 1) {
+      if (!Number.isInteger(n) || n < 0) throw new Error(`n must be a whole number, not negative, got ${n}`);
       if (this.status === 0) this.status = this.call("advance", "parameters", "inputs", "state", n);
       return this;
     }
@@ -70,6 +74,7 @@ async function geonhModel(name, data, code) {
           const names = data.parameters.map((parameter) => parameter.name).join(", ");
           throw new Error(`${name} has no parameter ${key}; it has ${names || "none"}`);
         }
+        if (!Number.isFinite(value)) throw new Error(`${key} must be a finite number, got ${value}`);
         this.vectors.parameters[place] = value;
       }
     }
@@ -77,6 +82,8 @@ async function geonhModel(name, data, code) {
     set(name, values) {
       const vector = this.vectors[name];
       if (values.length !== vector.length) throw new Error(`${name} has ${vector.length} numbers, got ${values.length}`);
+      const isGiven = name !== "state"; // a state may have places that are not numbers
+      if (isGiven && !Array.prototype.every.call(values, Number.isFinite)) throw new Error(`${name} must be finite numbers, got ${values}`);
       vector.set(values);
     }
 
