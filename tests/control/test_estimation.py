@@ -299,6 +299,25 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
     assert np.all(np.abs(pulls.std(axis=0) - 1) < 4 / np.sqrt(400))
 
 
+@pytest.mark.slow
+def test_starts_across_the_constraints_are_left_alone():
+    """Derivatives by velocities that the wheels forbid are rounding: no step of any size is taken along them."""
+    board = gn.systems.controlled_snakeboard()
+    options = {"g0": ([0.0] * 3, [0.0, 0.3]), "dt": 0.05}
+    options["controls"] = lambda t: 0.3 * jnp.stack([jnp.sin(2 * t), -jnp.sin(3 * t)])
+    xi0 = board.project(options["g0"], [0.0, 0.0, 0.0, 0.5, 0.4])
+    at, pushed = np.arange(6, 61, 6), gn.solve(board, "gauss4", xi0=xi0, n_steps=60, **options)
+    data = np.concatenate([np.asarray(part)[at] for part in pushed.g], axis=1)
+    data = data + 1e-4 * np.random.default_rng(1).normal(size=data.shape)
+    guess = board.with_parameters(r=0.45, J0=0.4)
+    result = estimate(
+        guess, ["r", "J0"], data, at, lambda g, xi: jnp.concatenate(g), xi0=xi0, free_start=True, **options
+    )
+    assert result.iterations < 10
+    for name, truth in (("r", 0.5), ("J0", 0.5)):
+        assert abs(result.values[name] - truth) < 4 * result.errors[name]
+
+
 def test_a_wrong_minimum_is_said():
     """An oscillation of 20 s with ω = 2: near ω = 2.5 it is one period ahead, and the sum of squares has a minimum."""
     at = np.arange(4, 401, 4)
@@ -344,11 +363,11 @@ def test_a_fit_to_data_with_almost_no_noise_converges(noise):
 
 
 def test_a_module_is_estimated_leaf_by_leaf():
-    """A force that is linear in the place, by an Equinox layer."""
+    """A force that is linear in the place, by an Equinox layer in a dict."""
 
     def body(layer):
-        pull = {"metric": [1.0], "forces": lambda t, x, xi, u, p: -p["net"](x)}
-        return gn.System(Translations(1), **pull, parameters={"net": layer}, name="body on a spring")
+        pull = {"metric": [1.0], "forces": lambda t, x, xi, u, p: -p["net"]["layer"](x)}
+        return gn.System(Translations(1), **pull, parameters={"net": {"layer": layer}}, name="body on a spring")
 
     def linear(weight, bias):
         with gn.float64():
@@ -359,7 +378,7 @@ def test_a_module_is_estimated_leaf_by_leaf():
     at, options = np.arange(5, 101, 5), {"g0": [1.0], "xi0": [0.0], "dt": 0.02}
     data = gn.solve(body(linear(3.0, 0.5)), "gauss4", **options, n_steps=100).g[at]
     result = estimate(body(linear(2.5, 0.2)), "net", data, at, height, **options)
-    np.testing.assert_allclose(result.values["net"].weight, [[3.0]], rtol=1e-9)
-    np.testing.assert_allclose(result.values["net"].bias, [0.5], rtol=1e-9)
+    np.testing.assert_allclose(result.values["net"]["layer"].weight, [[3.0]], rtol=1e-9)
+    np.testing.assert_allclose(result.values["net"]["layer"].bias, [0.5], rtol=1e-9)
     assert result.covariance.shape == (2, 2)
     assert str(result).startswith("net (noise")
