@@ -53,6 +53,31 @@ def test_sympy_is_right_to_the_stated_accuracy(name):
     assert max(result.invariants.values()) <= 10 * result.accuracy
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "step", "error"), [("rolling-disc", 1e-4, 0.05), ("sliding-ball", 1e-4, 0.01), ("rattleback", 1e-5, 1.0)]
+)
+def test_mujoco_is_near(name, step, error):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    import with_mujoco
+
+    problem = score.read_problem(name)
+    result = score.score(with_mujoco.run(problem, step))
+    assert max(result.error.values()) < error
+    assert max(result.error.values()) > 1e-3  # contact is regularised: if not, the page is to be changed
+
+
+@pytest.mark.slow
+def test_exudyn_converges_with_order_2():
+    pytest.importorskip("exudyn", reason="Exudyn is not installed")
+    import with_exudyn
+
+    problem = score.read_problem("rolling-disc")
+    steps = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
+    errors = [max(score.score(with_exudyn.run(problem, step)).error.values()) for step in steps]
+    assert abs(np.polyfit(np.log(steps), np.log(errors), 1)[0] - 2) < 0.1
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_start_and_reference_meet_the_constraints(name):
     problem = score.read_problem(name)

@@ -36,7 +36,7 @@ from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import Precise, computed
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import check_arguments, evaluated, guarded
 from geonh.groups.base import ArrayLike, Point
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
@@ -183,13 +183,11 @@ class Connection(Precise):
         return np.array([i for i in range(self.system.group.dim) if i not in self.places])
 
     def _sections(self, r: Array) -> Array:
-        """s(r), shape=[d, n_g]; the identity without constraints."""
+        """s(r), shape=[d, n_g]; where none are given, the identity without constraints, none with them."""
         n = self.group_dimension
-        if not self.system.is_constrained:
-            return jnp.eye(n)
         if self.sections is None:
-            return jnp.zeros((0, n))
-        rows = evaluated("sections", self.sections, r, self.system.parameters)
+            return jnp.zeros((0, n)) if self.system.is_constrained else jnp.eye(n)
+        rows = guarded("sections", self.sections, r, self.system.parameters)
         if rows.shape[-1:] != (n,):
             raise ValueError(f"sections must give rows of shape [d, {n}], got {list(rows.shape)}")
         return rows.reshape(-1, n)
@@ -216,7 +214,8 @@ def nonholonomic_connection(
         Names of the shape coordinates; all of the additive factors when left out.
     sections : callable, optional
         s(r, parameters) → shape=[d, n_g], smooth rows that span the velocities allowed by the constraints at fixed
-        shape, if any (d = n_g − m > 0): the rolling direction of a wheeled body.
+        shape, if any (d = n_g − m > 0): the rolling direction of a wheeled body. When left out, those of the algebra's
+        basis if there are no constraints.
 
     Returns
     -------
@@ -251,6 +250,8 @@ def nonholonomic_connection(
         )
     if sections is not None and not callable(sections):
         raise TypeError(f"sections must be a function of (r, parameters), got {shortly(sections)}")
+    if sections is not None:
+        check_arguments(sections, "r, parameters", "sections")
     places = tuple(additive[name][1] for name in names)
     system = system.with_rank_at(None)
     connection = Connection(system, sections, names, places)

@@ -109,6 +109,8 @@ class OptimalControl:
     def control(self, t: Any) -> Any:
         """u(t), shape=[n_u], linear between the nodes; t may be traced; ValueError if it is not finite."""
         refuse_infinite(t := as_numbers(t, "t"), "t")
+        if np.shape(t):
+            raise ValueError(f"t must be a number, got an array of shape {list(np.shape(t))}; for many use jax.vmap")
         return interpolated(t, self.t, self.u)
 
     def trajectory(self) -> Trajectory:

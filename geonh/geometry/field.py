@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.foreign import described, error_text
-from geonh.arguments.inspection import inspected
+from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError, HalfPrecisionError
 from geonh.arguments.signatures import argument_type
@@ -209,8 +209,13 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     TypeError if it uses NumPy where it must use ``jax.numpy``, or returns nothing or a value that is not real;
     ValueError if it fails otherwise; the original error is the cause.
     """
+    return as_array(called(name, function, *args), name)
+
+
+def called(name: str, function: Callable, *args: Any) -> Any:
+    """Value of a user's function as it is; errors as for ``evaluated``."""
     try:
-        value = call_traced(function, *args)
+        return call_traced(function, *args)
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"
@@ -233,7 +238,15 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     except Exception as error:
         given = ", ".join(map("{} = {}".format, argument_names(function, len(args)), map(described, args)))
         raise ValueError(f"{name} could not be evaluated, given {given}: {error_text(error)}") from error
-    return _as_array(value, name)
+
+
+def guarded(name: str, function: Callable, *args: Any) -> Array:
+    """As ``evaluated``, of a function that nothing has inspected before: ValueError for an index out of range, and nan
+    for one that depends on data; TypeError for single precision.
+    """
+    if inspected(name, jax.make_jaxpr(partial(evaluated, name, function))(*args)):
+        function = careful(function)
+    return evaluated(name, function, *args)
 
 
 def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], bool]:
@@ -254,13 +267,14 @@ def argument_names(function: Callable, n: int) -> list[str]:
     return (named + [f"argument {i + 1}" for i in range(len(named), n)])[:n]
 
 
-def _as_array(value: Any, name: str) -> Array:
+def as_array(value: Any, name: str) -> Array:
+    """Convert the value of a user's function; TypeError or ValueError, with its name, if it is not of real numbers."""
     if value is None:
         raise TypeError(f"{name} returned None; it must return its value")
     if isinstance(value, list | tuple):
         if name.count("[") > DEEPEST:
             raise ValueError(f"{name.partition('[')[0]} {ENDLESS}")
-        entries = [_as_array(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
+        entries = [as_array(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
         shapes = [entry.shape for entry in entries]
         if not entries or len(set(shapes)) > 1:
             raise ValueError(f"{name} returned a list of entries of different shapes {shapes}")

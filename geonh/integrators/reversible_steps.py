@@ -27,7 +27,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.arguments.validators import as_constant
-from geonh.geometry.field import check_arguments, evaluated
+from geonh.geometry.field import check_arguments, guarded
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.error_control import ErrorControlled, searched
@@ -162,7 +162,7 @@ class ReversibleSteps(VariableSteps):
     def _logarithm(self, system: System, clock: Clock, constants: Constants, t: Array, g: Point, xi: Array) -> Array:
         """−ln σ."""
         if self.monitor is not None:
-            scale = evaluated("monitor", self.monitor, t, g, xi)
+            scale = guarded("monitor", self.monitor, t, g, xi)
             if scale.shape:
                 raise ValueError(f"monitor must return a number, got shape {scale.shape}")
             return -jnp.log(scale)

@@ -174,7 +174,10 @@ def _as_seed(seed: Any) -> np.ndarray:
         raise TypeError(
             f"seed must be an integer, or an array of them for the members, got a key of jax.random: {seed}"
         )
-    given = np.asarray(list(seed) if isinstance(seed, range) else seed)
+    try:
+        given = np.asarray(list(seed) if isinstance(seed, range) else seed)
+    except ValueError:  # lists of unequal lengths
+        given = np.asarray(None)
     whole = given.dtype.kind in "iu" or (given.dtype.kind == "O" and all(map(is_whole, given.flat)))
     if not whole or given.ndim > 1 or not given.size:
         raise TypeError(f"seed must be an integer, or an array of them for the members, got {shortly(seed)}")

@@ -319,7 +319,9 @@ def _values(constants: set, parameters: Mapping) -> dict:
     if missing:
         raise ValueError(f"parameters: no value for {', '.join(missing)}; the equations contain {', '.join(named)}")
     if unknown:
-        raise ValueError(f"parameters: the equations do not contain {', '.join(unknown)}, but {', '.join(named)}")
+        raise ValueError(
+            f"parameters: the equations do not contain {', '.join(unknown)}, but {', '.join(named) or 'none'}"
+        )
     return {c: as_float64(given[n], f"parameters[{n}]", ()) for n, c in named.items()}
 
 

@@ -27,7 +27,7 @@ from geonh._former_paths import former_names
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
 from geonh.engine import call_in_numpy, in_float64
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import guarded
 from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
 
@@ -230,7 +230,7 @@ def generators_or_default(system: System, generators: Generators | None) -> Gene
         return lambda g: jnp.swapaxes(group.Ad(group.inverse(g)), -1, -2)
 
     def X(g: Point) -> Array:
-        rows = evaluated("generators", generators, g)
+        rows = guarded("generators", generators, g)
         if rows.ndim != 2 or rows.shape[1] != group.dim:
             raise ValueError(f"generators must give shape [k, {group.dim}] on {group}, got {list(rows.shape)}")
         return rows
@@ -240,7 +240,7 @@ def generators_or_default(system: System, generators: Generators | None) -> Gene
 
 def element_of(X: Array, section: SymmetrySection, g: Point, name: str) -> Array:
     """Value η(g), with as many components as there are generators."""
-    eta = evaluated(name, section, g)
+    eta = guarded(name, section, g)
     if eta.shape != X.shape[:1]:
         raise ValueError(f"{name} must be of shape [{len(X)}], one component for each generator, got {list(eta.shape)}")
     return eta

@@ -157,8 +157,26 @@ def as_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
         u = clock.control(0)
         for i, event in enumerate(validated):
             if _needs_care(_OnSystem(event, system, u)):
-                validated[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+                validated[i] = _careful_event(event)
     return tuple(validated)
+
+
+def careful_guards(guards: Iterable[Event], system: System) -> tuple[Event, ...]:
+    """Guards of a mode, ``careful`` where an index depends on data; ValueError or TypeError as of ``inspected``. Their
+    functions are traced alone, with any multipliers; those of this library are not.
+    """
+    return tuple(
+        _careful_event(guard) if _is_users(guard.function) and _reads_by_data(_OnSystem(guard, system)) else guard
+        for guard in guards
+    )
+
+
+def _careful_event(event: Event) -> Event:
+    return eqx.tree_at(lambda e: e.function, event, careful(event.function))
+
+
+def _is_users(function: Callable) -> bool:
+    return not isinstance(function, eqx.Module) and not str(getattr(function, "__module__", "")).startswith("geonh.")
 
 
 class _OnSystem:
@@ -184,6 +202,18 @@ def _needs_care(on_system: _OnSystem) -> bool:
         xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
         jaxpr = jax.make_jaxpr(lambda t, g, xi: event.value(system, t, g, xi, u))(0.0, g, xi)
         return inspected(f"event {event.name!r}", jaxpr)
+
+
+@functools.lru_cache
+def _reads_by_data(on_system: _OnSystem) -> bool:
+    """``inspected`` of the trace of a guard's function."""
+    guard, system = on_system.given
+    with float64():
+        g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
+        xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
+        lam = jax.eval_shape(lambda g, xi: system.constraint_residual(system.at(g, 0.0), xi), g, xi)
+        jaxpr = jax.make_jaxpr(lambda t, g, xi, lam: guard.value_with(system, t, g, xi, lam))(0.0, g, xi, lam)
+        return inspected(f"event {guard.name!r}", jaxpr)
 
 
 class Crossings(NamedTuple):

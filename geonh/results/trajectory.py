@@ -194,7 +194,10 @@ class Trajectory(Record):
         if self.nodes.t is not None and self.nodes.mode is None and not isinstance(self.method, VariableSteps):
             raise ValueError("these are the nodes at given times of a run already: call the run itself")
         if self.system is None or self.method is None or self.clock is None:
-            raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
+            raise ValueError(
+                "traj(t) makes steps of the method, which a file does not hold, nor runs that were joined: use "
+                "traj.interpolate(t)"
+            )
         times = as_times(times, "times", self.t[0], end_of(self))
         run = replace(self.run, state=None, function_values=None, trail=None)
         return replace(self, nodes=evaluated(self, times), run=run, loaded={})

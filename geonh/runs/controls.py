@@ -81,7 +81,7 @@ def refuse_off_grid(noise: Wiener, t0: Any, dt: Any) -> None:
         off |= np.round(np.abs(number)) < least
         if off.any():
             raise ValueError(
-                f"{name} = {np.ravel(value)[np.argmax(np.ravel(off))]:g} is no multiple of the spacing "
+                f"{name} = {np.ravel(value)[np.argmax(np.ravel(off))].item()!r} is no multiple of the spacing "
                 f"{np.min(noise.dt):g} of the noise, Wiener(size, dt)"
             )
 

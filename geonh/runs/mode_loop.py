@@ -8,7 +8,7 @@ location, the resets of the transitions that leave it, and the arrival of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,16 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.validators import shortly
 from geonh.engine import batch_of_one, first_of_batch, prepared, stepping
-from geonh.geometry.field import evaluated, takes_parameters
-from geonh.groups.base import Point
+from geonh.geometry.field import as_array, called, takes_parameters
+from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
-from geonh.results.events import Crossings, Event
+from geonh.results.events import Crossings, Event, careful_guards
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
@@ -94,8 +96,9 @@ class ModeLoop(Watching):
         system = modes.systems[which]
         if (forces := system.multiplier_forces) is not None:
             system = eqx.tree_at(lambda s: s.multiplier_forces, system, forces.parted())
-        self.system, self.transitions, self.guards = system, modes.leaving(which), modes.guards(which)
         self.clock = Clock(np.float64(0.0), np.float64(1.0), controls)
+        self.system, self.transitions = system, modes.leaving(which)
+        self.guards = careful_guards(modes.guards(which), system)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
         self._notices = Notices(self._problem.events)
         self.names = tuple(event.name for event in self._problem.events)
@@ -263,9 +266,21 @@ def left_by(tree: tuple[System, Callable | None], here: Place) -> Left:
     if reset is None:
         return Left(g, xi, p)
     more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
-    if isinstance(value := reset(t, g, xi, *more), tuple):
-        return Left(*value, p)
-    return Left(g, evaluated("reset", lambda: value), p)
+
+    def moved(reset: Callable, t: Array, g: Point, xi: Array, *more: Any) -> tuple[Point, Array]:
+        value = called("reset", reset, t, g, xi, *more)
+        place, velocity = value if isinstance(value, tuple) and len(value) == 2 else (g, value)
+        velocity = as_array(velocity, "reset")
+        if velocity.shape != xi.shape:
+            raise ValueError(f"reset must give ξ, or (g, ξ), ξ of shape {list(xi.shape)}, got {list(velocity.shape)}")
+        place = jax.tree.map(lambda part: as_array(part, "reset"), as_point(system.group, place, "g of reset"))
+        if [part.shape for part in jax.tree.leaves(place)] != list(system.group.point_shapes):
+            raise ValueError(f"g of reset must be a point of {system.group}, got {shortly(place)}")
+        return place, velocity
+
+    if not isinstance(reset, eqx.Module) and inspected("reset", jax.make_jaxpr(partial(moved, reset))(t, g, xi, *more)):
+        reset = careful(reset)
+    return Left(*moved(reset, t, g, xi, *more), p)
 
 
 def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:

@@ -274,10 +274,11 @@ def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float |
     ValueError if others do not lead to ``t_end``.
     """
     dt, last = trajectory.dt, trajectory.t[-1]
+    t_end = None if t_end is None else as_constant(t_end, "t_end")
     varies = trajectory.nodes.t is not None and trajectory.nodes.mode is None
     if trajectory.state is not None and not varies:
         last = trajectory.t0 + int(trajectory.state.k) * dt
-    if t_end is not None and n_steps is None and not np.sign(dt) * (as_constant(t_end, "t_end") - last) > 0:
+    if t_end is not None and n_steps is None and not np.sign(dt) * (t_end - last) > 0:
         raise ValueError(f"the run leads away from t_end = {t_end:g}: its last node is at t = {last:g} already")
     if varies:
         span = as_variable_span(dt, n_steps, t_end, last)

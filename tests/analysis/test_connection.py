@@ -163,9 +163,23 @@ def test_what_has_no_connection_is_said():
         nonholonomic_connection(racer).displacement(racer_gait, 1.0)
     with pytest.raises(ValueError, match="on which the constraints vanish"):
         nonholonomic_connection(racer, sections=lambda r, p: [[1.0, 0.0, 0.0]])
+    with pytest.raises(TypeError, match=r"sections takes \(r, parameters\)"):
+        nonholonomic_connection(gn.systems.elroys_beanie(), sections=lambda r: jnp.eye(3))
     with pytest.raises(ValueError, match="shape must name"):
         nonholonomic_connection(racer, ["theta"])
     with pytest.raises(ValueError, match="must be shapes"):
         nonholonomic_connection(gn.systems.snakeboard_absolute())
     with pytest.raises(ValueError, match="do not determine"):
         nonholonomic_connection(gn.systems.roller_racer(d1=0.5, d2=0.5)).form([np.pi])
+
+
+@pytest.mark.slow
+def test_other_sections_of_a_system_without_constraints_give_other_momenta_of_one_motion():
+    """p of the sections A is Ap, and the displacement the same."""
+    beanie, A = gn.systems.elroys_beanie(), jnp.asarray([[1.0, 0.3, 0.0], [0.2, 1.5, -0.4], [0.0, 0.6, 0.8]])
+    gait, p = (lambda t: jnp.stack([jnp.sin(t)])), np.array([0.3, -0.2, 0.5])
+    own = nonholonomic_connection(beanie).displacement(gait, 1.0, n_steps=40, momentum=p)
+    other = nonholonomic_connection(beanie, sections=lambda r, parameters: A)
+    with_A = other.displacement(gait, 1.0, n_steps=40, momentum=A @ p)
+    np.testing.assert_allclose(with_A.g[0], own.g[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(with_A.momentum, A @ own.momentum, rtol=0, atol=1e-12)

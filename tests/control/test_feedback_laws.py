@@ -88,6 +88,8 @@ def test_a_law_is_computed_in_double_precision_outside_of_runs():
     }.items():
         with pytest.raises(ValueError, match=rf"{name} of Tracking\.__call__ must be finite"):
             law(*arguments)
+    with pytest.raises(ValueError, match=r"t must be a number, got an array of shape \[2\]"):
+        motion.control([0.2, 0.5])
     with pytest.raises(ValueError, match="t must be finite"):
         motion.control([0.5, np.nan])
 

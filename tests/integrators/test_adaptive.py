@@ -340,6 +340,8 @@ def test_a_monitor_may_be_given():
 
 def test_a_monitor_that_is_no_time_scale_is_refused():
     start = {**START, "t_end": 1.0}
+    with pytest.raises(ValueError, match="monitor asks for index 7"):
+        gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: 1.0 + g[7] ** 2), **start)
     with pytest.raises(ValueError, match=r"monitor must return a number, got shape \(3,\)"):
         gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi), **start)
     run = gn.solve(SLEIGH, gn.Adaptive(gn.Gauss(2), 1e-3, monitor=lambda t, g, xi: xi[1]), **start, throw=False)

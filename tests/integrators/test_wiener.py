@@ -288,6 +288,7 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
         (lambda W: gn.Wiener(1, 0.01, seed=2**70), "seed must be from 0"),
         (lambda W: gn.Wiener(1, 0.01, seed=0.5), "seed must be an integer"),
         (lambda W: gn.Wiener(1, 0.01, seed=[[1, 2]]), "seed must be an integer"),
+        (lambda W: gn.Wiener(1, 0.01, seed=[[1, 2], 3]), "seed must be an integer"),
     ],
 )
 def test_what_is_refused(call, words):

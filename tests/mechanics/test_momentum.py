@@ -262,6 +262,16 @@ def test_gni_keeps_the_moving_energy_of_a_homogeneous_ball_at_the_outgoing_momen
     assert spread(moving) < 1e-12
 
 
+def test_indices_of_sections_and_generators_are_inspected():
+    system, g, p = gn.System(Translations(2), metric=np.eye(2)), np.zeros(2), [3.0, 4.0]
+    with pytest.raises(ValueError, match="section asks for index 7"):
+        gn.mechanics.nonholonomic_momentum(system, g, p, lambda g: jnp.ones(2) + g[7])
+    with pytest.raises(ValueError, match="section asks for index 7"):
+        gn.mechanics.moving_energy(system, g, p, lambda g: jnp.ones(2) + g[7])
+    with pytest.raises(ValueError, match="generators asks for index 7"):
+        gn.mechanics.momentum_map(system, g, p, [1.0, 0.0], generators=lambda g: jnp.eye(2) + g[7])
+
+
 def test_a_section_may_read_what_changes():
     system, table = gn.System(Translations(2), metric=np.eye(2)), {"eta": [1.0, 0.0]}
     section = lambda g: jnp.asarray(table["eta"])  # noqa: E731

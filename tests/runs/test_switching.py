@@ -469,3 +469,32 @@ def test_a_slip_whose_direction_turns_as_it_vanishes():
         run = gn.solve(crate, "gauss4", mode="slides", g0=np.zeros(4), xi0=[*v, 0.0, 1.0], dt=dt, t_end=0.6)
         np.testing.assert_allclose(run.switches.t, [end], atol=of_t)
         np.testing.assert_allclose(run.g[-1, :2], place, atol=of_place)
+
+
+RNG = np.random.default_rng(0)
+WRONG = {
+    "random": (lambda t, x, xi: -xi * RNG.random(), "reset gives another result each time"),
+    "single precision": (lambda t, x, xi: (x, (-xi).astype(jnp.float32)), "reset returned float32"),
+    "index": (lambda t, x, xi: -xi + x[7], "reset asks for index 7"),
+    "NumPy": (lambda t, x, xi: np.negative(xi), "reset calls NumPy"),
+    "function of NumPy": (np.sin, r"reset could not be evaluated, .* 3 were given"),
+    "failure": (lambda t, x, xi: -xi * (1 / 0), "reset could not be evaluated, .*ZeroDivisionError"),
+    "shape": (lambda t, x, xi: jnp.ones(3), r"reset must give ξ, or \(g, ξ\), ξ of shape \[1\], got \[3\]"),
+    "place": (lambda t, x, xi: (jnp.ones(2), -xi), "g of reset must be"),
+    "many": (lambda t, x, xi: (x, xi, xi), r"reset must give ξ, or \(g, ξ\)"),
+}
+
+
+@pytest.mark.parametrize(("reset", "words"), WRONG.values(), ids=WRONG)
+def test_resets_are_inspected(reset, words):
+    """As all functions of users: one that is random, imprecise or reads what is not there gives no number."""
+    modes = gn.Modes({"flight": particle()}, [gn.Transition("flight", FLOOR, "flight", reset)])
+    with pytest.raises((TypeError, ValueError), match=words):
+        gn.solve(modes, "rkmk4", mode="flight", g0=[0.1], xi0=[0.0], dt=0.05, n_steps=20)
+
+
+def test_guards_are_inspected():
+    guard = gn.Event(lambda t, x, xi, lam: x[0] + 0 * x[7], direction=-1, name="floor")
+    modes = gn.Modes({"flight": particle()}, [gn.Transition("flight", guard, "flight", lambda t, x, xi: -xi)])
+    with pytest.raises(ValueError, match="event 'floor' asks for index 7"):
+        gn.solve(modes, "rkmk4", mode="flight", g0=[0.1], xi0=[0.0], dt=0.05, n_steps=20)
