@@ -212,7 +212,7 @@ CASES: dict[str, Callable[[Problem], Case]] = {
 
 
 def run(problem: Problem, method: str = "gauss6", steps: int | None = None) -> dict:
-    """Submission for a problem. Its seconds are those of a second run, when the program has been made."""
+    """Submission for a problem. Its seconds are the least of three further runs, when the program has been made."""
     case = CASES[problem.name](problem)
     steps, count = case.steps if steps is None else steps, len(problem.times)
     start = {"g0": case.g0, "xi0": case.xi0, "dt": problem.times[0] / steps, "n_steps": steps * count}
@@ -220,10 +220,11 @@ def run(problem: Problem, method: str = "gauss6", steps: int | None = None) -> d
     def solved() -> Any:
         return gn.solve(case.system, method, **start, **case.options)
 
-    solved()
-    begin = time.process_time()
-    found = solved()
-    seconds = time.process_time() - begin
+    found, seconds = solved(), np.inf
+    for _ in range(3):
+        begin = time.process_time()
+        solved()
+        seconds = min(seconds, time.process_time() - begin)
     at = [int(np.abs(found.t - t).argmin()) for t in problem.times]
     values = {name: np.asarray(value)[at].tolist() for name, value in case.values(found).items()}
     events = {"t_roll": float(found.switches.t[0])} if problem.name == "sliding-ball" else {}
