@@ -320,7 +320,7 @@ OPTIONS = {
     "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
     "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
     "names of factors": (
-        lambda: gn.groups.Product([SE2(), SE2()], names=["a", np.ones(2)]),
+        lambda: gn.groups.Product([SO3(), SO3()], names=["a", np.ones(2)]),
         TypeError,
         "names must be text, or None, for each factor",
     ),
