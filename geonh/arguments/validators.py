@@ -246,6 +246,8 @@ def refuse_single(value: Any, name: str) -> None:
 def refuse_infinite(value: Any, name: str) -> None:
     """Raise ValueError for nan and inf among the numbers of a pytree, as far as they are known."""
     for leaf in jax.tree.leaves(value):
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"{name} must be real numbers, got a key of jax.random")
         if not is_traced(**{name: leaf}) and not np.all(np.isfinite(leaf)):
             raise ValueError(f"{name} must be finite, got {shortly(np.asarray(leaf).tolist())}")
 

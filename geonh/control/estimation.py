@@ -224,7 +224,7 @@ def estimate(
 
 def _plain(value: Any) -> Any:
     """A number of the machine as one of Python."""
-    return float(value) if np.shape(value) == () and not callable(value) else value
+    return float(value) if isinstance(value, np.ndarray | np.generic | float) and not np.shape(value) else value
 
 
 def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -217,7 +217,9 @@ class LeastSquares:
         unseen = sensitivity <= UNSEEN * np.linalg.norm(observed)
         if np.any(unseen):
             raise ValueError(f"the data do not depend on {shortly([labels[i] for i in np.flatnonzero(unseen)])}")
-        scale = np.where(scale > 0, scale, 1.0)
+        lost = scale <= UNSEEN * scale[k:].max(initial=0.0)  # rounding of directions across the constraints
+        lost[:k] = False
+        J[:, lost], scale[lost] = 0.0, 1.0
         left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
         observable = singular > FREE * singular[0]
         _refuse_unobservable(labels, right[~observable])

@@ -60,6 +60,8 @@ class Product(LieGroup):
                 )
         if names is not None and (not isinstance(names, list | tuple) or len(names) != len(factors)):
             raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {shortly(names)}")
+        if not all(name is None or isinstance(name, str) for name in names or ()):
+            raise TypeError(f"names must be text, or None, for each factor, got {shortly(names)}")
         given = (None,) * len(factors) if names is None else tuple(names)
         flat: list[tuple[str | None, LieGroup]] = []
         for name, factor in zip(given, factors, strict=True):

@@ -170,7 +170,7 @@ def _as_seed(seed: Any) -> np.ndarray:
     """Convert user input to a seed, or to one for each member; TypeError or ValueError otherwise."""
     if is_traced(seed=seed):
         return seed
-    if jnp.issubdtype(getattr(seed, "dtype", int), jax.dtypes.prng_key):
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         raise TypeError(
             f"seed must be an integer, or an array of them for the members, got a key of jax.random: {seed}"
         )

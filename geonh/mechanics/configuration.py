@@ -52,8 +52,10 @@ class ConfigurationSpace(Precise):
             return x._replace(x=self._base_point(method, x.x, called))
         if isinstance(self.action, GroupBase):
             return self._node_point(x, called)
-        x = as_numbers(x, called) if isinstance(x, list) else super()._argument(method, "x", x, called)
-        if isinstance(self.action, ShapeBase) and np.shape(x) != (len(self.action.names),):
+        if not isinstance(self.action, ShapeBase):
+            return super()._argument(method, "x", x, called)
+        x = as_numbers(x, called)
+        if np.shape(x) != (len(self.action.names),):
             wanted = f"[{len(self.action.names)}], ({', '.join(self.action.names)})"
             raise ValueError(f"{called} must have shape {wanted}, got {list(np.shape(x))}; for many nodes use jax.vmap")
         return x

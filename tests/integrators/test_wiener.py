@@ -282,6 +282,7 @@ START = dict(xi0=[0.5, 0.8, 0.0], dt=0.01, n_steps=4)
         (lambda W: W.increments(3, 2**62), "first and n_steps must be below"),
         (lambda W: W([0.1, 0.2]), r"t of Wiener\.__call__ must be a number"),
         (lambda W: W(np.nan), r"t of Wiener\.__call__ must be finite"),
+        (lambda W: W(jax.random.key(0)), r"t of Wiener\.__call__ must be real numbers, got a key"),
         (lambda W: W.mean(0.1, 0.0), r"h of Wiener\.mean must be a number, not zero"),
         (lambda W: gn.Wiener(1, 0.01, seed=jax.random.key(0)), "seed must be an integer, .* key of jax.random"),
         (lambda W: gn.Wiener(1, 0.01, seed=-1), "seed must be from 0"),

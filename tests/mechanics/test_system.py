@@ -117,6 +117,8 @@ def test_points_of_another_shape_are_refused_by_name():
             system.energy(wrong, np.ones(3))
     with pytest.raises(ValueError, match=r"x of System\.rows is a nested list of unequal lengths"):
         gn.systems.snakeboard().rows([[0.1], [0.2, 0.3]])
+    with pytest.raises(TypeError, match=r"x of System\.rows must be numeric"):
+        gn.systems.snakeboard().rows(np)
 
 
 def test_a_metric_of_random_numbers_is_looked_at():

@@ -319,6 +319,11 @@ OPTIONS = {
     "no metric": (lambda: made(metric=()), ValueError, r"metric must be a square matrix or its diagonal, got shape"),
     "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
     "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
+    "names of factors": (
+        lambda: gn.groups.Product([SO3(), SO3()], names=["a", np.ones(2)]),
+        TypeError,
+        "names must be text, or None, for each factor",
+    ),
     "names": (lambda: Translations(2, names=5), TypeError, "names must be a list of texts, got 5"),
     "lists in base": (lambda: made(base=[["x"]]), TypeError, "base must be a list of names"),
     "direction": (
