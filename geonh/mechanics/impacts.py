@@ -74,7 +74,7 @@ def impact(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another type or shape, or a restitution not between 0 and 1.
+        If an argument is of another type or shape, a restitution not between 0 and 1, or rows are dependent.
     """
     n = system.group.dim
     rows = jnp.atleast_2d(rows if is_traced(rows=rows) else as_float64(rows, "rows"))
@@ -92,7 +92,10 @@ def impact(
     if not is_traced(g=g, xi=xi):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (n,))
     e, b = (jnp.broadcast_to(jnp.asarray(value, float), len(rows)) for value in (restitution, right))
-    return call_in_numpy(_impact, (system, g, xi, rows, e, b, jnp.asarray(t, float)), {})
+    found = call_in_numpy(_impact, (system, g, xi, rows, e, b, jnp.asarray(t, float)), {})
+    if not is_traced(found=found) and np.all(np.isfinite(xi)) and not np.all(np.isfinite(found.xi)):
+        raise ValueError(f"rows of shape {list(rows.shape)} depend on each other or on the constraints: leave some out")
+    return found
 
 
 def _impact(system: System, g: Point, xi: Array, rows: Array, e: Array, b: Array, t: Array) -> Impact:

@@ -48,3 +48,10 @@ def test_what_is_refused():
         impact(system, [0.0, 0.0], [1.0, 0.0], [1.0, 0.0], restitution=1.5)
     with pytest.raises(ValueError, match="rows must be of shape"):
         impact(system, [0.0, 0.0], [1.0, 0.0], [1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 0.0], [2.0, 0.0]], [[0.0, 0.0]]])
+def test_dependent_rows_are_refused(rows):
+    free = gn.System(Translations(2), metric=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"rows of shape \[\d, 2\] depend on each other"):
+        impact(free, [0.0, 0.0], [1.0, -1.0], rows)
