@@ -11,7 +11,6 @@ from importlib import resources
 from types import SimpleNamespace
 from typing import Any
 
-from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.diagnostics.invariants import invariants
@@ -28,7 +27,7 @@ from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.solve import solve
 from geonh.systems import catalogue
 from geonh.viewer.packing import Block, packed_body, trace_of
-from geonh.viewer.page import Page, page_text
+from geonh.viewer.page import Page, as_page_path, page_text
 
 SHOWN = 2000
 """Number of steps of the run in Python by which the view is framed."""
@@ -94,8 +93,7 @@ def play(
     usual = min(SHOWN, 1000 if entry is None else entry.n_steps)
     steps = usual if n_steps is None else as_count(n_steps, "n_steps")
     meanings = {} if entry is None else entry.parameters
-    if path is not None and not checked_path(path).parent.is_dir():
-        raise FileNotFoundError(f"path = {os.fspath(path)!r} is in a folder that is not there")
+    path = None if path is None else as_page_path(path)
     chosen = _chosen(methods, controls if callable(controls) or controls is None else as_function(controls))
     xi0, g0 = default_start(system, xi0, g0)
     given = {"xi0": xi0, "g0": g0, "dt": dt}

@@ -26,6 +26,16 @@ from geonh.viewer.packing import packed
 MAX_FRAMES = 10_001
 
 
+def as_page_path(path: Any) -> Path:
+    """Validate the path of a page; FileNotFoundError if its folder is not there."""
+    path = checked_path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path = {str(path)!r} is in a folder that is not there")
+    return path
+
+
 class Page:
     """Page of the viewer; Jupyter displays it, ``save`` writes it.
 
@@ -61,9 +71,7 @@ class Page:
         OSError
             If it cannot be written.
         """
-        path = checked_path(path)
-        if path.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"path must end in .html, got {str(path)!r}")
+        path = as_page_path(path)
         with replacing_atomically(path) as temporary:
             temporary.write_text(self.html, encoding="utf-8")
         self.path = path

@@ -231,6 +231,7 @@ def test_symmetries_in_the_distribution_are_refused():
         hamiltonise(gn.systems.snakeboard(), np.eye(5)[[1, 3]])  # the rotor's turn is in D
 
 
+@pytest.mark.slow
 def test_bad_input_is_named():
     suslov, veselova = gn.systems.suslov(), gn.systems.veselova()
     with pytest.raises(ValueError, match="3 symmetries of this kind and 1 constraint"):

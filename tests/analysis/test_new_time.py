@@ -182,6 +182,7 @@ def test_energy_and_integrals_without_drift():
         assert abs(first.mean() - last.mean()) < 0.01 * np.ptp(value)
 
 
+@pytest.mark.slow
 def test_systems_without_a_density_are_refused():
     suslov = hamiltonise(gn.systems.suslov(), [0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="no invariant density"):

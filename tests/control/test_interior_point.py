@@ -23,6 +23,7 @@ def test_what_cannot_be_met_is_said(asked, words):
         optimal_control(MASS, **OPTIONS, **asked)
 
 
+@pytest.mark.slow
 def test_bounds_bind():
     """A speed limit, rates of controls, and a bound of a function: each is reached, and costs more."""
     free = optimal_control(MASS, **OPTIONS)

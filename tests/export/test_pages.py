@@ -242,6 +242,7 @@ def test_a_body_is_pushed_with_the_mouse(opened, files):
     assert abs(observed(page)["vy"]) < 1e-14
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_says_why(opened, tmp_path):
     system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=lambda x: jnp.log(x[0]), name="well")
     page = opened(play(system, tmp_path / "well.html", "rkmk4", xi0=[-1.0, 0.0], g0=[1.0, 0.0], n_steps=20).path)

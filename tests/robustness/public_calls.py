@@ -375,6 +375,20 @@ CALLS = {
         "tol": 1e-3,
         "max_iterations": 1,
     },
+    "control.kalman_filter": {
+        "system": FREE,
+        "observe": observe,
+        "g0": [1.0, 0.0],
+        "xi0": [0.0, 0.0],
+        "errors": 0.1,
+        "sigma": 0.01,
+        "disturbance": 0.1,
+        "dt": 0.1,
+        "n_controls": 0,
+        "t0": 0.0,
+        "method": None,
+        "iterations": 2,
+    },
     "control.optimal_control": {
         "system": DRIVEN,
         "end": [1.0, 0.0],
@@ -392,7 +406,10 @@ CALLS = {
         "rates": None,
         "limits": None,
         "path": None,
+        "via": None,
         "terminal": None,
+        "periodic": None,
+        "design": None,
         "guess": None,
         "tries": 1,
         "method": None,
@@ -706,8 +723,8 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking Convergence Drift
-Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
+KalmanFilter LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking
+Convergence Drift Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
 State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
 TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact

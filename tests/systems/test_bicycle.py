@@ -67,6 +67,7 @@ def rotation(axis, angle):
     return R
 
 
+@pytest.mark.slow
 def test_general_state(system, rates):
     """Table 1 of Basu-Mandal, Chatterjee, Papadopoulos, Ruina (2007): yaw, lean and pitch in this order, then steer."""
     yaw, lean, pitch, steer = 0.0, 0.6206670416476966, 0.3300446174593725 - np.pi / 10, -0.2311385135743
