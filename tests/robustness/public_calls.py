@@ -725,10 +725,10 @@ RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
 KalmanFilter LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Tracking
 Convergence Drift Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock
-Composition DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
-State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link Mimic Robot Shape
-TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact
-FoundIntegrals Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
+Composition DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result
+RetractingIntegrator State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link
+Mimic Robot Shape TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact FoundIntegrals
+Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
