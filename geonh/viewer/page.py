@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
 import hashlib
 import html
@@ -32,7 +33,7 @@ def as_page_path(path: Any) -> Path:
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {str(path)!r}")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"path = {str(path)!r} is in a folder that is not there")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return path
 
 
