@@ -102,6 +102,7 @@ def test_general_state(system, rates):
     np.testing.assert_allclose(centre, [0.5041626315047, -0.3449706619454, 1.460452833298], rtol=0, atol=5e-12)
 
 
+@pytest.mark.slow
 def test_energy_and_forms_along_the_continuous_motion(system, rates):
     """The bicycle rides a second from the start that the benchmarks use."""
 

@@ -31,9 +31,9 @@ def top(ratio):
 
 
 runs, jellett = {}, {}
-for ratio in (1.0, 0.8):
+for ratio, n in ((1.0, 10_000), (0.8, 2500)):
     body, xi0, g0 = top(ratio)
-    run = gn.solve(body, mode="slide", xi0=xi0, g0=g0, dt=2e-4, n_steps=10_000)
+    run = gn.solve(body, mode="slide", xi0=xi0, g0=g0, dt=2e-4, n_steps=n)
     arms = np.array([rolling.contact(body, g).arm for g in run.g[::50]])
     inertia = np.diag([A, A, A / ratio])
     runs[ratio], jellett[ratio] = run, np.einsum("ni,ij,nj->n", run.xi[::50, :3], inertia, arms)
