@@ -94,7 +94,7 @@ def play(
     steps = usual if n_steps is None else as_count(n_steps, "n_steps")
     meanings = {} if entry is None else entry.parameters
     path = None if path is None else as_page_path(path)
-    chosen = _chosen(methods, controls if callable(controls) or controls is None else as_function(controls))
+    chosen = _chosen(methods, as_function(controls))
     xi0, g0 = default_start(system, xi0, g0)
     given = {"xi0": xi0, "g0": g0, "dt": dt}
     models = [Model.of(system, method, controls=controls, meanings=meanings, **given) for method in chosen]

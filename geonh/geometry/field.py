@@ -241,8 +241,8 @@ def called(name: str, function: Callable, *args: Any) -> Any:
 
 
 def guarded(name: str, function: Callable, *args: Any) -> Array:
-    """As ``evaluated``, of a function that nothing has inspected before: ValueError for an index out of range, and nan
-    for one that depends on data; TypeError for single precision.
+    """Evaluate a function that nothing has inspected before, as ``evaluated``: ValueError for an index out of range,
+    and nan for one that depends on data; TypeError for single precision.
     """
     if inspected(name, jax.make_jaxpr(partial(evaluated, name, function))(*args)):
         function = careful(function)

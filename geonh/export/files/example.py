@@ -60,7 +60,7 @@ class Device:
 
 
 def ensemble(velocities, n_steps):
-    """What is observed of runs that start with these velocities, shape=[members, n], and their statuses."""
+    """Observables of runs that start with these velocities, shape=[members, n], and their statuses."""
     data = json.loads((HERE / "robot.json").read_text(encoding="utf-8"))
     sizes, members, device = data["sizes"], len(velocities), Device(HERE / "robot.ptx")
     shared = {key: (device.array(np.array(values, float)), 0) for key, values in data["defaults"].items()}

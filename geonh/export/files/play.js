@@ -117,8 +117,9 @@
     /** What is observed now, and the controls. */
     look() {
       const values = this.run.observed();
-      this.row = Float64Array.from(columns[this.settings.method], (place) => place < 0 ? NaN : values[place]);
-      return [...this.row, ...this.settings.inputs];
+      const seen = columns[this.settings.method].map((place) => place < 0 ? NaN : values[place]);
+      this.row = [...seen, ...this.settings.inputs];
+      return this.row;
     }
 
     /** Keep a row; of too many, every other one. */
@@ -132,7 +133,7 @@
     /** Rows so far, with what is seen now. */
     history() {
       const last = this.rows[this.rows.length - 1];
-      return last[0] === this.row[0] ? this.rows : [...this.rows, [...this.row, ...this.settings.inputs]];
+      return last[0] === this.row[0] ? this.rows : [...this.rows, this.row];
     }
 
     show() {
