@@ -17,7 +17,7 @@ from geonh.engine import mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import LieGroup, Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.symmetry import echelon
+from geonh.algebra.echelon import echelon
 from geonh.mechanics.system import System
 
 ZERO = 1e-12

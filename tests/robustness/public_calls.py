@@ -318,6 +318,8 @@ CALLS = {
         "n_states": 4,
         "seed": 0,
     },
+    "analysis.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
+    "mechanics.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
         "system": FREE,
@@ -729,6 +731,7 @@ Composition DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrato
 RetractingIntegrator State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link
 Mimic Robot Shape TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact FoundIntegrals
 Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
+ReducedState Reduction
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
