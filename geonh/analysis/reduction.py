@@ -103,7 +103,9 @@ class Reduction:
         if not np.isfinite(gap):
             raise ValueError(f"the symmetries are not transverse to the constraints of {self.original.name} at g0")
         if not gap <= NEGLIGIBLE * (1 + np.abs(xi).max()):
-            raise ValueError(f"xi0 breaks the constraints of {self.original.name} by {gap:.2g}; system.project gives one")
+            raise ValueError(
+                f"xi0 breaks the constraints of {self.original.name} by {gap:.2g}; system.project gives one"
+            )
         return ReducedState(s, sigma)
 
     def lift(self, run: Trajectory, g0: Any = None) -> Trajectory:
@@ -224,8 +226,8 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False) -> 
     Runs are the same, group part included.
 
     With ``eliminate`` the system of the shapes of a Chaplygin system, without its constraints: g = D ⊕ span X, with as
-    many symmetries as constraints. The shapes are a subgroup S with G = HS; the metric is that of horizontal velocities,
-    and forces are gyroscopic ones besides those given. Its own symmetries are used for its base. ``Reduction.lift``
+    many symmetries as constraints. The shapes are a subgroup S with G = HS; the metric is that of horizontal
+    velocities, and gyroscopic forces join those given. Its own symmetries are used for its base. ``Reduction.lift``
     reconstructs the part in H.
 
     Parameters
@@ -264,7 +266,7 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False) -> 
     ----------
     .. [Koiller1992] J. Koiller, "Reduction of some classical nonholonomic systems with symmetry", Archive for Rational
        Mechanics and Analysis 118 (1992), 113–148.
-    .. [BKMM1996] A. M. Bloch, P. S. Krishnaprasad, J. E. Marsden, R. M. Murray, "Nonholonomic mechanical systems with
+    .. [Bloch1996] A. M. Bloch, P. S. Krishnaprasad, J. E. Marsden, R. M. Murray, "Nonholonomic mechanical systems with
        symmetry", Archive for Rational Mechanics and Analysis 136 (1996), 21–99.
     """
     if system.is_timed or system.is_nonlinear:
@@ -297,7 +299,7 @@ def _given(system: System, symmetry: Any) -> np.ndarray:
     if rank_of(np.concatenate([rows, brackets])) != len(rows):
         raise ValueError("symmetry must span a subalgebra: the brackets of its rows are not in their span")
     X = generators_or_default(system, None)
-    if len(symmetries_with_forces(system, lambda g: rows @ X(g))) != len(rows):
+    if len(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) != len(rows):
         raise ValueError(
             f"symmetry has elements that are not symmetries of {system.name}; mechanics.symmetries finds them"
         )

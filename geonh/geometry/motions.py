@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import float64
 from geonh.algebra.echelon import NEGLIGIBLE, null_rows, rank_of
+from geonh.arguments.precision import float64
 from geonh.geometry.coset_parts import Subgroup
 from geonh.groups.base import LieGroup, Point
 from geonh.groups.coefficients import cross, matmul, matrix, matvec, transpose
@@ -184,7 +184,7 @@ def _generator(turn: np.ndarray) -> np.ndarray:
     """Matrix of the velocity ω × x, of ω of shape=[1] or [3]."""
     if len(turn) == 1:
         return turn[0] * np.array([[0.0, -1.0], [1.0, 0.0]])
-    return np.cross(np.eye(3), -turn)
+    return np.cross(np.eye(3), turn)
 
 
 def _plane(angle: Array) -> Array:

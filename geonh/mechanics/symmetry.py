@@ -82,7 +82,9 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
     """Left translations among ``symmetries`` that leave the forces invariant too, as far as these need no controls."""
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        moved = _each(X, g, lambda field: jax.jvp(lambda g: force(g, xi), (g,), (system.group.left_tangent(g, field(g)),))[1])
+        moved = _each(
+            X, g, lambda field: jax.jvp(lambda g: force(g, xi), (g,), (system.group.left_tangent(g, field(g)),))[1]
+        )
         return jnp.concatenate([_changes(system, X, g, xi, scale), moved.T])
 
     def force(g: Point, xi: Array) -> Array:
