@@ -294,6 +294,6 @@ def test_orbits_and_control_of_reduced_systems():
     lifted = reduction.lift(plan.trajectory())
     np.testing.assert_allclose(lifted.g[1][-1], [1.0, 2.0], atol=1e-8)
     assert np.abs(lifted.constraint_residual).max() < 1e-10
-    assert np.abs(np.ptp(lifted.integrals["heading"])) < 1e-10
+    assert np.ptp(lifted.integrals["heading"]) < plan.error  # of the steps of RKMK(4)
     orbit = periodic_orbit(sleigh_like().system, None, [0.3, 0.2, 2.0], 3.0)
     assert orbit.period > 1.0
