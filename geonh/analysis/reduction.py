@@ -48,7 +48,15 @@ STATES = 4
 
 
 class ReducedState(NamedTuple):
-    """Initial state of a reduced system: point of its group, and velocity."""
+    """Initial state of a reduced system.
+
+    Attributes
+    ----------
+    g0 : point of the group
+        Of the reduced system.
+    xi0 : ndarray, shape=[r]
+        Velocity.
+    """
 
     g0: Point
     xi0: np.ndarray

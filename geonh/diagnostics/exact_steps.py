@@ -131,7 +131,9 @@ def exact_discrete_lagrangian(system: System, W: Any, *, g0: Any = None, dt: flo
         Without constraints on positions, and with linear or affine ones.
     W : point of the group
         Increment, on the exact discrete constraint at g0.
-    g0, dt, t0
+    g0 : point of the group, optional
+        As for ``exact_step``.
+    dt, t0 : float
         As for ``exact_step``.
 
     Returns
@@ -154,6 +156,8 @@ def exact_discrete_lagrangian(system: System, W: Any, *, g0: Any = None, dt: flo
         raise ValueError(f"{system.name} has constraints nonlinear in the velocity, for which this is not implemented")
     group, h = system.group, float(as_constant(dt, "dt"))
     g, W = system.point(g0), system.point(W, name="W")
+    if h == 0:
+        raise ValueError("dt must not be zero")
     guess = np.asarray(computed(_logarithm, group, W)) / h
     xi = np.asarray(system.project(g, guess, t0))
     known = system.with_rank_at(g, t0)
