@@ -163,7 +163,7 @@ def wheelset(problem: Problem) -> Case:
     moments = np.array([*p["moments"], p["m"], p["m"], p["m"]])
 
     def side(g: Any, sign: int) -> tuple:
-        """Gap, and contact from the centre: the least of (distance from axle − radius) along the rail, in closed form."""
+        """Gap, the least of (distance from axle − radius) along the rail, and the contact from the centre of mass."""
         axle, aside, up = g[:3, 1], sign * s - g[1, 3], g[2, 3]
         k = aside * axle[1] - up * axle[2]
         alpha, slope = 1 - axle[0] ** 2, sign * gamma * axle[0]
