@@ -287,6 +287,7 @@ def _leaves(x):
     return [x] if not isinstance(x, tuple) else [leaf for entry in x for leaf in _leaves(entry)]
 
 
+@pytest.mark.slow
 def test_what_the_base_becomes():
     def base(system, *symmetry):
         return reduce(system, *symmetry).system.action
