@@ -9,6 +9,7 @@ from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
 from geonh.analysis.measure import InvariantMeasure, divergence, invariant_measure
 from geonh.analysis.multiplier import Hamiltonisation, OriginalMotion
 from geonh.analysis.orbits import PeriodicOrbit, continue_orbit, periodic_orbit
+from geonh.analysis.reduction import ReducedState, Reduction, reduce
 from geonh.analysis.stability import StabilityMap, stability_map
 from geonh.analysis.steady import SteadyMotion, steady_motion
 
@@ -23,6 +24,8 @@ __all__ = [
     "LyapunovSpectrum",
     "OriginalMotion",
     "PeriodicOrbit",
+    "ReducedState",
+    "Reduction",
     "RootLocus",
     "StabilityMap",
     "SteadyMotion",
@@ -35,6 +38,7 @@ __all__ = [
     "lyapunov_exponents",
     "nonholonomic_connection",
     "periodic_orbit",
+    "reduce",
     "root_locus",
     "stability_map",
     "steady_motion",

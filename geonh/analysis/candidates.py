@@ -11,13 +11,13 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.algebra.echelon import echelon
 from geonh.analysis.states import IDENTITY, States
 from geonh.analysis.subspaces import span
 from geonh.engine import mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import LieGroup, Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.symmetry import echelon
 from geonh.mechanics.system import System
 
 ZERO = 1e-12

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.algebra.linear import saddle_inverses, solve
+from geonh.algebra.linear import orthogonal, saddle_inverses
 from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import generators_or_default
@@ -47,7 +47,7 @@ class Chaplygin(eqx.Module):
     def horizontal(self, g: Point) -> Array:
         """Projector h onto D along the symmetries, shape=[n, n]."""
         X, mu = self._generators(g), self._rows(g)
-        return jnp.eye(mu.shape[1]) - X.T @ solve(mu @ X.T, mu)
+        return jnp.eye(mu.shape[1]) - X.T @ _solved(mu @ X.T, mu)
 
     def gyroscopic(self, g: Point) -> Tensor:
         """T and its part h[Y, Z] by the curvature, of the horizontal parts of all pairs of the basis."""
@@ -57,7 +57,7 @@ class Chaplygin(eqx.Module):
         turning = jnp.einsum("ian,nj->aij", slopes, h)
         brackets = jax.vmap(lambda Y: jax.vmap(lambda Z: group.bracket(Y, Z))(h.T))(h.T)
         curvature = jnp.einsum("an,ijn->aij", mu, brackets) - turning + jnp.swapaxes(turning, 1, 2)
-        lifts = solve(X @ mu.T, X).T
+        lifts = _solved(X @ mu.T, X).T
         return Tensor(
             jnp.einsum("ka,aij->kij", lifts - raised @ schur, curvature), jnp.einsum("ka,aij->kij", lifts, curvature)
         )
@@ -94,6 +94,12 @@ class Chaplygin(eqx.Module):
 
     def _generators(self, g: Point) -> Array:
         return self.symmetry @ generators_or_default(self.system, self.generators)(g)
+
+
+def _solved(A: Array, B: Array) -> Array:
+    """A⁻¹B, shapes [m, m] and [m, k], where pivots may vanish."""
+    rows, beside = orthogonal(A, B)
+    return rows.T @ (beside / jnp.sum(rows * rows, axis=1, keepdims=True))
 
 
 class Tensor(NamedTuple):

@@ -1,6 +1,7 @@
 """Diagnostics of methods and runs: order, structure, modified equations, drift, Poincaré sections."""
 
 from geonh.diagnostics.convergence import Convergence, convergence
+from geonh.diagnostics.exact_steps import ExactStep, exact_discrete_lagrangian, exact_step
 from geonh.diagnostics.invariants import invariants
 from geonh.diagnostics.modified import ModifiedField, modified_field
 from geonh.diagnostics.momentum_equation import momentum_equation_residual
@@ -12,6 +13,7 @@ from geonh.diagnostics.structure import adjoint_defect, contraction_rate, revers
 __all__ = [
     "Convergence",
     "Drift",
+    "ExactStep",
     "ModifiedField",
     "PredictedDrift",
     "Section",
@@ -21,6 +23,8 @@ __all__ = [
     "contraction_rate",
     "convergence",
     "drift",
+    "exact_discrete_lagrangian",
+    "exact_step",
     "invariants",
     "modified_field",
     "momentum_equation_residual",

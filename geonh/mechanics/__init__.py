@@ -36,6 +36,7 @@ __all__ = [
     "moving_energy",
     "multipliers",
     "nonholonomic_momentum",
+    "reduce",
     "reference_trajectory",
     "spatial_momentum",
     "symmetries",
@@ -43,14 +44,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from geonh.analysis.reduction import reduce
     from geonh.diagnostics.momentum_equation import momentum_equation_residual
     from geonh.diagnostics.reference import reference_trajectory
 
-_OF_DIAGNOSTICS = {"momentum_equation_residual": "momentum_equation", "reference_trajectory": "reference"}
-"""Names re-exported here, and the modules of ``geonh.diagnostics`` that define them."""
+_ABOVE = {
+    "momentum_equation_residual": "diagnostics.momentum_equation",
+    "reduce": "analysis.reduction",
+    "reference_trajectory": "diagnostics.reference",
+}
+"""Names re-exported here, and the modules of packages above that define them."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_DIAGNOSTICS:
-        return getattr(importlib.import_module(f"geonh.diagnostics.{_OF_DIAGNOSTICS[name]}"), name)
+    if name in _ABOVE:
+        return getattr(importlib.import_module(f"geonh.{_ABOVE[name]}"), name)
     raise AttributeError(f"module 'geonh.mechanics' has no attribute {name!r}")

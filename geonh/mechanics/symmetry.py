@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.echelon import echelon
 from geonh.algebra.linear import saddle_inverses
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_part
@@ -24,6 +25,9 @@ from geonh.engine import in_float64, in_numpy
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import Generators, generators_or_default
 from geonh.mechanics.system import System
+
+SOME_TIME = 0.37
+"""Time, s, at which forces are tested."""
 
 
 @validated
@@ -67,10 +71,40 @@ def symmetries(
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        return jnp.concatenate([change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
+        return _changes(system, X, g, xi, scale)
 
     X = generators_or_default(system, generators)
     return _null_space(system, change, samples, seed, tol)
+
+
+@in_float64
+def symmetries_with_forces(system: System, generators: Generators | None = None) -> Array:
+    """Left translations among ``symmetries`` that leave the forces invariant too, as far as these need no controls."""
+
+    def change(g: Point, xi: Array, scale: Array) -> Array:
+        moved = _each(
+            X, g, lambda field: jax.jvp(lambda g: force(g, xi), (g,), (system.group.left_tangent(g, field(g)),))[1]
+        )
+        return jnp.concatenate([_changes(system, X, g, xi, scale), moved.T])
+
+    def force(g: Point, xi: Array) -> Array:
+        x, t = system.at(g), jnp.full((), SOME_TIME)
+        of_forces = system.force(t, x, xi) if known else jnp.zeros(0)
+        if system.multiplier_forces is None:
+            return of_forces
+        lam = jnp.ones(len(system.annihilator(x)))
+        return jnp.concatenate([of_forces, system.multiplier_forces.value(t, x, xi, lam, system.parameters)])
+
+    X, known = generators_or_default(system, generators), system.forces is not None
+    try:
+        jax.eval_shape(force, system.group.identity(), jnp.zeros(system.group.dim))
+    except (TypeError, ValueError):
+        known = False  # they need controls
+    return _null_space(system, change, 16, 0, 1e-9)
+
+
+def _changes(system: System, X: Generators, g: Point, xi: Array, scale: Array) -> Array:
+    return jnp.concatenate([change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
 
 
 @validated
@@ -199,20 +233,3 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     )  # the left factor is as large as rows, squared
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
     return jnp.asarray(echelon(directions[rank:]))
-
-
-def echelon(rows: np.ndarray) -> np.ndarray:
-    """Reduced row echelon form of independent rows, a canonical basis."""
-    rows, done = rows.copy(), 0
-    for column in range(rows.shape[1]):
-        if done == len(rows):
-            break
-        pivot = done + int(np.argmax(np.abs(rows[done:, column])))
-        if abs(rows[pivot, column]) < 1e-8:
-            continue
-        rows[[done, pivot]] = rows[[pivot, done]]
-        rows[done] /= rows[done, column]
-        others = np.arange(len(rows)) != done
-        rows[others] -= rows[others, column][:, None] * rows[done]
-        done += 1
-    return np.where(np.abs(rows) < 1e-12, 0.0, rows)

@@ -21,7 +21,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_flag, entries, is_whole, one_of, shortly
-from geonh.engine import Partition
+from geonh.engine import Partition, computed
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.integrators.clock import Clock
@@ -216,6 +216,12 @@ def _reads_by_data(on_system: _OnSystem) -> bool:
         return inspected(f"event {guard.name!r}", jaxpr)
 
 
+def _no_multipliers(system: System, here: tuple[Point, Array]) -> Array:
+    """Zeros, as many as the multipliers."""
+    g, t = here
+    return jnp.zeros_like(system.constraint_residual(system.at(g, t), jnp.zeros(system.group.dim)))
+
+
 class Crossings(NamedTuple):
     """All events of a run, in the order of time, arrays of shape=[K, …]: of each its index in the names of the
     monitored events, the step that contains it, between nodes k and k + 1, and the motion there.
@@ -233,8 +239,7 @@ class Crossings(NamedTuple):
     def none_of(cls, events: Iterable[Event], system: System, g: Point, t: float) -> Crossings:
         """Empty record for events along the motions of a system through a point."""
         with float64():
-            still = jnp.zeros(system.group.dim)
-            m = jax.eval_shape(lambda g: system.constraint_residual(system.at(g, t), still), g).shape[0]
+            m = len(computed(_no_multipliers, system, (g, np.float64(t))))
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(g))
         return cls.none([event.name for event in events], size, system.group.dim, m)
 

@@ -318,6 +318,8 @@ CALLS = {
         "n_states": 4,
         "seed": 0,
     },
+    "analysis.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
+    "mechanics.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
         "system": FREE,
@@ -447,6 +449,8 @@ CALLS = {
     },
     "diagnostics.alternation": {"trajectory": RUN},
     "diagnostics.contraction_rate": {"system": SLEIGH, "method": gn.GNI(), **START, "g0": G},
+    "diagnostics.exact_step": {"system": SLEIGH, "xi0": XI, "g0": G, "dt": 0.1, "t0": 0.0},
+    "diagnostics.exact_discrete_lagrangian": {"system": FREE, "W": [0.1, 0.2], "g0": [0.0, 0.0], "dt": 0.1, "t0": 0.0},
     "diagnostics.modified_field": {"system": SLEIGH, "method": gn.GNI(), **START, "g0": G, "t0": 0.0, "controls": None},
     "diagnostics.predicted_drift": {
         "system": SLEIGH,
@@ -729,6 +733,7 @@ Composition DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrato
 RetractingIntegrator State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link
 Mimic Robot Shape TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact FoundIntegrals
 Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
+ReducedState Reduction ExactStep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
