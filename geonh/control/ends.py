@@ -86,8 +86,8 @@ def _periodic(system: System, ends: Ends, g0: Point, g1: Point | None, free: lis
         raise ValueError("xi_start and xi_end are unknown of a periodic motion, and equal: leave them out")
     if system.holonomic is not None:
         raise ValueError(
-            f"periodic: {system.name} has holonomic constraints, and its periodic motions are not available; give start, "
-            "end, xi_start and xi_end of the motion, or take coordinates on φ = 0"
+            f"periodic: {system.name} has holonomic constraints, and its periodic motions are not available; give "
+            "start, end, xi_start and xi_end of the motion, or take coordinates on φ = 0"
         )
     returning = _places(ends.periodic, "periodic", system)
     if both := set(free) & set(returning):

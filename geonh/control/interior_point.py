@@ -110,7 +110,8 @@ class InteriorPoint:
         names, lower, upper, _ = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
-        self.bounds = SlackBounds(lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper)))
+        low, high = (soft * (1 + np.abs(np.where(np.isfinite(bound), bound, 0.0))) for bound in (lower, upper))
+        self.bounds = SlackBounds(lower - low, upper + high)
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
         self.shift, self.damping, self.iterations = 0.0, 0.0, 0
@@ -267,10 +268,22 @@ class InteriorPoint:
         found = self.solve(motion, point, mu)
         return found._replace(iterations=iterations + found.iterations)
 
+    def refuse_start(self, motion: DiscreteMotion) -> None:
+        """ValueError if a value that no unknown changes, one of the first state, is beyond its bounds."""
+        zeros = np.zeros(self._n_equations), np.zeros(len(self.bounds.lower))
+        at = self.problem.linearised(motion, *zeros, 0.0)
+        beyond = np.where(_is_given(at), self.bounds.beyond(at.values.inequalities), 0.0)
+        row = int(beyond.argmax()) if len(beyond) else 0
+        if len(beyond) and beyond[row] > 0:
+            names, lower, upper, _ = self.problem.bounds
+            raise ValueError(
+                f"start, xi_start: {names[row]} is {at.values.inequalities[row]:.6g} there, beyond its bounds "
+                f"({lower[row]:g}, {upper[row]:g}): begin elsewhere, or widen them"
+            )
+
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""
-        changed = Parts(*(block.any(axis=2) for block in at.inequalities.blocks)).flat()
-        self.bounds = self.bounds.without(~changed)
+        self.bounds = self.bounds.without(_is_given(at))
 
     def _violation(self, values: Values, slacks: np.ndarray) -> float:
         return float(np.abs(values.equations).sum() + np.abs(values.inequalities - slacks).sum())
@@ -480,3 +493,8 @@ class InteriorPoint:
         *_, (motion, _) = search.motions(motion, 1e-6)
         self.iterations = search.iterations
         return point._replace(motion=motion), "not all constraints can be met near this guess"
+
+
+def _is_given(at: Linearisation) -> np.ndarray:
+    """Mask of the inequalities whose values no unknown changes."""
+    return ~Parts(*(block.any(axis=2) for block in at.inequalities.blocks)).flat()

@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant, as_count, as_float64
+from geonh.arguments.validators import as_constant, as_count, as_float64, refuse_infinite
 from geonh.control.ends import Ends
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
@@ -87,6 +87,7 @@ class ModelPredictiveControl:
         refuse_traced("a controller solves an optimal control problem at numbers", t=t, g=g, xi=xi)
         group = self._problem.system.group
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
+        refuse_infinite(g, "g")
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
         with np.errstate(over="ignore", invalid="ignore"):  # of states that are far too large, which are refused
             updated = None
