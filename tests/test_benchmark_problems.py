@@ -20,7 +20,11 @@ import score  # noqa: E402
 import with_geonh  # noqa: E402
 import with_sympy  # noqa: E402
 
+import geonh as gn  # noqa: E402
+
 NAMES = score.problem_names()
+LONGER = {"bicycle", "rolling-disc", "sliding-ball", "tippe-top", "wheelset"}
+"""Problems whose programs take seconds to make."""
 RAW = {name: json.loads((FOLDER / "problems" / f"{name}.json").read_text(encoding="utf-8")) for name in NAMES}
 
 
@@ -37,7 +41,7 @@ def solved(result):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.quick(*(name for name in NAMES if name not in {"bicycle", "rolling-disc", "sliding-ball", "tippe-top"}))
+@pytest.mark.quick(*(name for name in NAMES if name not in LONGER))
 def test_geonh_is_right_to_the_stated_accuracy(name):
     result = score.score(with_geonh.run(score.read_problem(name)))
     assert max(result.error.values()) <= result.accuracy
@@ -153,6 +157,38 @@ def test_the_turning_table_against_values_found_elsewhere():
     end = {name: value[-1] for name, value in score.read_problem("turning-table").reference.items()}
     for name, key in (("place", "x"), ("velocity", "v"), ("omega", "W")):
         np.testing.assert_allclose(end[name], values[key], rtol=0, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_a_wheelset_snakes_with_klingels_wavelength():
+    """From the middle of the track, turned by a small angle ψ: it is there again after half a wavelength, up to ψ²."""
+    problem, angle = score.read_problem("wheelset"), 1e-3
+    p = problem.parameters
+    turn = np.array([[np.cos(angle), -np.sin(angle), 0.0], [np.sin(angle), np.cos(angle), 0.0], [0.0, 0.0, 1.0]])
+    half, rate = np.pi * np.sqrt(p["r"] * p["s"] / p["gamma"]), 6.0
+
+    def state(z):
+        rest = dict.fromkeys(("omega", "velocity"), np.zeros(3))
+        return {"place": np.array([0.0, 0.0, z]), "rotation": turn.ravel(), **rest}
+
+    z = p["r"]
+    for _ in range(20):
+        gap, further = (physics.wheelset(p, state(height)).residuals[0] for height in (z, z + 1e-6))
+        z -= gap * 1e-6 / (further - gap)
+    tilted = {**state(z), "omega": turn.T @ [0.0, 0.0, 1.0]}
+    reach = [physics.wheelset(p, tilted).residuals[2 + 3 * k : 5 + 3 * k] for k in range(2)]  # e₃ × d
+    contacts = [np.array([slip[1], -slip[0], -z]) for slip in reach]
+    spin = contacts[0] - contacts[1]
+    spin *= rate / np.linalg.norm(spin)
+    start = {**state(z), "omega": turn.T @ spin, "velocity": -np.cross(spin, contacts[0])}
+    case = with_geonh.wheelset(problem._replace(start=start))
+    run = gn.solve(case.system, "gauss6", g0=case.g0, xi0=case.xi0, dt=0.005, t_end=1.2 * half / (rate * p["r"]))
+    x, y = run.g[:, 0, 3], run.g[:, 1, 3]
+    k = np.flatnonzero((y[1:-1] > 0) & (y[2:] <= 0))[0] + 1
+    back = x[k] + y[k] / (y[k] - y[k + 1]) * (x[k + 1] - x[k])
+    assert back == pytest.approx(half, rel=1e-5)
+    heading = angle * (1 - p["gamma"] * p["r"] / p["s"])  # across the line of contacts, which the axle's turn shifts
+    assert y.max() == pytest.approx(heading * half / np.pi, rel=1e-4)
 
 
 def test_a_lower_order_scores_worse():

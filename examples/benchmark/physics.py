@@ -104,6 +104,27 @@ def tippe_top(p: dict, s: State) -> Judgement:
     return Judgement(kept, np.concatenate([[rise, s["place"][2] + arm[2]], _off_rotations(R)]))
 
 
+def wheelset(p: dict, s: State) -> Judgement:
+    """Two cones on an axle, the second body axis, on the rails y = ±s, z = 0.
+
+    Where a wheel touches, a rail's direction is orthogonal to the normal e − γσa of the cone of side σ, with the unit
+    vector e from the axle a; Newton's method finds the point.
+    """
+    R, inertia = s["rotation"].reshape(3, 3), np.diag(p["moments"])
+    axle, spin, slips, gaps = R[:, 1], R @ s["omega"], [], []
+    for side in (1, -1):
+        arm = np.array([0.0, side * p["s"], 0.0]) - [0.0, *s["place"][1:]]
+        for _ in range(20):
+            radial = arm - (arm @ axle) * axle
+            far = np.linalg.norm(radial)
+            slope = radial[0] / far + p["gamma"] * side * axle[0]
+            arm[0] -= slope * far / (1 - axle[0] ** 2 - (radial[0] / far) ** 2)
+        radial = arm - (arm @ axle) * axle
+        gaps.append(np.linalg.norm(radial) - p["r"] + p["gamma"] * (side * arm @ axle - p["s"]))
+        slips.append(s["velocity"] + np.cross(spin, arm))
+    return Judgement({"energy": _energy(p, s, inertia)}, np.concatenate([gaps, *slips, _off_rotations(R)]))
+
+
 def bicycle(p: dict, s: State) -> Judgement:
     """Carvallo–Whipple bicycle, axes forward, right, down; the place is the rear wheel's centre."""
     R, (delta, _, _), (steer, rear, front) = s["rotation"].reshape(3, 3), s["angles"], s["rates"]
@@ -186,4 +207,5 @@ JUDGES: dict[str, Callable[[dict, State], Judgement]] = {
     "tippe-top": tippe_top,
     "bicycle": bicycle,
     "turning-table": turning_table,
+    "wheelset": wheelset,
 }

@@ -229,6 +229,40 @@ def turning_table(problem: Problem) -> Model:
     return Model(q, v, energy, [_length(q[2:], v[2:]), *rows], [], {}, _placed, to_state)
 
 
+def wheelset(problem: Problem) -> Model:
+    """Place and quaternion; the slip at the left rail, and its parts along the right rail and upward.
+
+    The part across is left out: the contacts are points of one body, so their velocities along the line through both
+    are equal. A wheel touches where the distance from the axle, less the radius of the tread, is least along the rail.
+    """
+    p = problem.parameters
+    q, v = _coordinates("x y z e0 e1 e2 e3")
+    R, omega, velocity = _rotation(q[3:]), _omega(q[3:], v[3:]), sp.Matrix(v[:3])
+    axle, spin = R[:, 1], R * omega
+    energy = p["m"] * velocity.dot(velocity) / 2 + (omega.T * sp.diag(*p["moments"]) * omega)[0] / 2
+
+    def slip(side: int) -> Any:
+        beside = sp.Matrix([0, side * p["s"] - q[1], -q[2]])
+        along, across = axle[0] * axle.dot(beside), beside.cross(axle)
+        share = 1 - axle[0] ** 2  # |d − (a·d)a|² = share·x² − 2·along·x + |b×a|², with d = b + x e₁
+        lean = side * p["gamma"] * axle[0]
+        least = across.dot(across) - along**2 / share
+        x = along / share - lean * sp.sqrt(least / (share * (share - lean**2)))
+        return velocity + spin.cross(beside + sp.Matrix([x, 0, 0]))
+
+    left, right = slip(1), slip(-1)
+    return Model(
+        q,
+        v,
+        energy - p["m"] * p["g"] * q[2],
+        [_length(q[3:], v[3:]), *left, right[0], right[2]],
+        [],
+        {},
+        _placed,
+        lambda q, v: {"place": q[:3], "velocity": v[:3], **_attitude(q[3:], v[3:])},
+    )
+
+
 def _rolling(p: dict, inertia: Any, contact: Callable) -> Model:
     """Model of a body that rolls on z = 0; contact gives its lowest point in body axes from the upward vertical."""
     q, v = _coordinates("x y z e0 e1 e2 e3")
@@ -304,4 +338,5 @@ MODELS: dict[str, Callable[[Problem], Model]] = {
     "tippe-top": tippe_top,
     "bicycle": bicycle,
     "turning-table": turning_table,
+    "wheelset": wheelset,
 }

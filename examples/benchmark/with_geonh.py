@@ -156,6 +156,38 @@ def bicycle(problem: Problem) -> Case:
     )
 
 
+def wheelset(problem: Problem) -> Case:
+    """Gaps above both rails as φ, and the parts of the slip that φ leaves: along both rails, and across one."""
+    p = problem.parameters
+    r, s, gamma = p["r"], p["s"], p["gamma"]
+    moments = np.array([*p["moments"], p["m"], p["m"], p["m"]])
+
+    def side(g: Any, sign: int) -> tuple:
+        """Gap, the least of (distance from axle − radius) along the rail, and the contact from the centre of mass."""
+        axle, aside, up = g[:3, 1], sign * s - g[1, 3], g[2, 3]
+        k = aside * axle[1] - up * axle[2]
+        alpha, slope = 1 - axle[0] ** 2, sign * gamma * axle[0]
+        beta = aside**2 + up**2 - k**2 / alpha
+        gap = jnp.sqrt(beta * (1 - slope**2 / alpha)) + gamma * (sign * k / alpha - s) - r
+        along = axle[0] * k / alpha - slope * jnp.sqrt(beta / (alpha * (alpha - slope**2)))
+        return gap, jnp.stack([along, aside, -up])
+
+    def slip(g: Any, sign: int) -> Any:
+        """Rows of the velocity in space of the wheel at its contact, shape=[3, 6]."""
+        R = g[:3, :3]
+        return jnp.concatenate([jnp.cross(R.T, side(g, sign)[1]).T, R], axis=1)
+
+    system = gn.System(
+        gn.groups.SE3(),
+        metric=moments,
+        potential=lambda g: p["m"] * p["g"] * g[2, 3],
+        holonomic=lambda g: jnp.stack([side(g, 1)[0], side(g, -1)[0]]),
+        distribution=gn.Distribution(forms=lambda g: jnp.stack([*slip(g, 1)[:2], slip(g, -1)[0]])),
+        name="wheelset",
+    )
+    return _rolling(problem, system, 200)
+
+
 def turning_table(problem: Problem) -> Case:
     p, s = problem.parameters, problem.start
     return Case(
@@ -208,6 +240,7 @@ CASES: dict[str, Callable[[Problem], Case]] = {
     "tippe-top": tippe_top,
     "bicycle": bicycle,
     "turning-table": turning_table,
+    "wheelset": wheelset,
 }
 
 

@@ -120,6 +120,8 @@ def build(
             raise ValueError(f"{name} must be ASCII, got {shortly(text)}")
         if text and target != "c" and (name, target) != ("cpu", "ptx"):
             raise ValueError(f"{name} goes with target='c', not {target!r}")
+    if triple.startswith("nvptx"):
+        raise ValueError("triple is a GPU of NVIDIA, whose code is that of target='ptx'")
     if features and not FEATURES.fullmatch(features):  # LLVM would end the process
         raise ValueError(f"features must be names with + or -, such as '+neon,-vfp2', got {shortly(features)}")
     if as_flag(derivatives, "derivatives") and target != "c":

@@ -146,9 +146,9 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
             height, width = frame.shape[:2]
             words = [mpl.rcParams["animation.ffmpeg_path"], "-y", "-loglevel", "error"]
             words += ["-f", "rawvideo", "-pix_fmt", "rgba", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
-            words += ["-vcodec", "h264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+            words += ["-vcodec", "h264", "-preset", "superfast", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
             log = subprocess.PIPE
-            process = subprocess.Popen([*words, str(path)], stdin=subprocess.PIPE, stderr=log)
+            process = subprocess.Popen([*words, str(path)], stdin=subprocess.PIPE, stderr=log, pipesize=1 << 20)
         assert process.stdin is not None
         try:
             process.stdin.write(memoryview(np.ascontiguousarray(frame)).cast("B"))

@@ -72,9 +72,7 @@ def drawn(measured, path):
             (handles[words],) = ax.loglog(*zip(*points, strict=True), STYLES[words], ms=4, lw=1)
         ax.axhline(score.read_problem(name).accuracy, color="0.7", lw=0.8)
         ax.set_title(name, fontsize=10)
-    last = axes.flat[-1]
-    last.set_axis_off()
-    last.legend(handles.values(), handles.keys(), loc="center", frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), frameon=False)
     figure.supxlabel("CPU seconds")
     figure.supylabel("greatest relative error")
     figure.savefig(path, dpi=110)

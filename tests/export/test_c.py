@@ -229,6 +229,8 @@ def test_wrong_arguments_are_refused(tmp_path):
     system = catalogue["chaplygin-sleigh"].system()
     with pytest.raises(ValueError, match="LLVM has no target 'nowhere'"):
         gn.build(system, path=tmp_path / "robot", triple="nowhere")
+    with pytest.raises(ValueError, match="whose code is that of target='ptx'"):
+        gn.build(system, path=tmp_path / "robot", triple="nvptx64-nvidia-cuda")
     with pytest.raises(ValueError, match="an identifier such as robot, got 'my-robot'"):
         gn.build(system, path=tmp_path / "my-robot")
     with pytest.raises(ValueError, match="target must be one of"):
