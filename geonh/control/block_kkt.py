@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dsytrf, dsytrs
 
-from geonh.control.transcription import Parts
+from geonh.control.linearisation import Parts
 
 ROUNDING = 1e-15
 """Eigenvalues of the block of common unknowns, relative to the largest, that are zero."""

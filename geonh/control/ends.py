@@ -85,7 +85,10 @@ def _periodic(system: System, ends: Ends, g0: Point, g1: Point | None, free: lis
     if ends.xi_start is not None or ends.xi_end is not None:
         raise ValueError("xi_start and xi_end are unknown of a periodic motion, and equal: leave them out")
     if system.holonomic is not None:
-        raise ValueError(f"{system.name} has holonomic constraints: periodic motions of such systems are not available")
+        raise ValueError(
+            f"periodic: {system.name} has holonomic constraints, and its periodic motions are not available; give "
+            "start, end, xi_start and xi_end of the motion, or take coordinates on φ = 0"
+        )
     returning = _places(ends.periodic, "periodic", system)
     if both := set(free) & set(returning):
         raise ValueError(f"{[system.group.velocity_names[i] for i in sorted(both)]} cannot be both free and periodic")

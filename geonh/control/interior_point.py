@@ -18,10 +18,11 @@ import numpy as np
 
 from geonh.control.block_kkt import Factors
 from geonh.control.interval import Values
+from geonh.control.linearisation import Linearisation, Parts
 from geonh.control.restoration import INSIDE, FeasibilitySearch, condensed
 from geonh.control.slacks import SlackBounds
 from geonh.control.steering import LONGEST
-from geonh.control.transcription import DiscreteMotion, Linearisation, Parts, Transcription
+from geonh.control.transcription import DiscreteMotion, Transcription
 
 TOLERANCE = 1e-9
 """Largest entry of the scaled KKT residuals of a solution."""
@@ -109,7 +110,8 @@ class InteriorPoint:
         names, lower, upper, _ = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
-        self.bounds = SlackBounds(lower - soft * (1 + np.abs(lower)), upper + soft * (1 + np.abs(upper)))
+        low, high = (soft * (1 + np.abs(np.where(np.isfinite(bound), bound, 0.0))) for bound in (lower, upper))
+        self.bounds = SlackBounds(lower - low, upper + high)
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
         self.shift, self.damping, self.iterations = 0.0, 0.0, 0
@@ -126,9 +128,10 @@ class InteriorPoint:
         for values, name in ((now.equations, problem.name), (now.inequalities, problem.bounds.names.__getitem__)):
             if not np.isfinite(values).all():
                 raise ValueError(f"{name(int(np.isfinite(values).argmin()))}: not finite at the guess; give another")
-        if not all(np.isfinite(a).all() for a in (now.cost, at.gradient, *(h for h in at.hessian))):
+        derivatives = (*at.hessian, *at.equations.blocks, *at.inequalities.blocks)
+        if not all(np.isfinite(a).all() for a in (now.cost, at.gradient, *derivatives)):
             raise ValueError(
-                f"cost or its derivatives are not finite at the guess (J = {now.cost:g}): give another guess"
+                f"cost, equations, or their derivatives are not finite at the guess (J = {now.cost:g}): give another"
             )
         self._ignore_what_is_given(at)
         scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))
@@ -218,7 +221,7 @@ class InteriorPoint:
         low, high = self.bounds.distances(point.slacks)
         sigma = point.lower / low + point.upper / high
         hessian = condensed(self.problem, at, sigma)
-        factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=FLAT, corner=CORNER)
+        factors = Factors(hessian, at.equations.blocks, self.problem.given, shift=FLAT, corner=CORNER)
         if factors.is_singular or factors.n_negative > len(point.equations):
             return f"it converged to a saddle of cost {at.values.cost:.6g}"
         return ""
@@ -265,17 +268,30 @@ class InteriorPoint:
         found = self.solve(motion, point, mu)
         return found._replace(iterations=iterations + found.iterations)
 
+    def refuse_start(self, motion: DiscreteMotion) -> None:
+        """ValueError if a value that no unknown changes, one of the first state, is beyond its bounds."""
+        zeros = np.zeros(self._n_equations), np.zeros(len(self.bounds.lower))
+        at = self.problem.linearised(motion, *zeros, 0.0)
+        beyond = np.where(_is_given(at), self.bounds.beyond(at.values.inequalities), 0.0)
+        row = int(beyond.argmax()) if len(beyond) else 0
+        if len(beyond) and beyond[row] > 0:
+            names, lower, upper, _ = self.problem.bounds
+            raise ValueError(
+                f"start, xi_start: {names[row]} is {at.values.inequalities[row]:.6g} there, beyond its bounds "
+                f"({lower[row]:g}, {upper[row]:g}): begin elsewhere, or widen them"
+            )
+
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""
-        rows = np.abs(at.inequalities).sum(axis=1)
-        self.bounds = self.bounds.without(np.asarray(rows).ravel() == 0)
+        self.bounds = self.bounds.without(_is_given(at))
 
     def _violation(self, values: Values, slacks: np.ndarray) -> float:
         return float(np.abs(values.equations).sum() + np.abs(values.inequalities - slacks).sum())
 
     def _stationarity(self, at: Linearisation, point: Iterate, scale: float) -> np.ndarray:
         """Gradient of the Lagrangian by the unknowns."""
-        return scale * at.gradient + at.equations.T @ point.equations + at.inequalities.T @ point.inequalities
+        of_constraints = at.equations.weighted(point.equations) + at.inequalities.weighted(point.inequalities)
+        return scale * at.gradient + of_constraints
 
     def _error(self, values: Values, point: Iterate, residual: np.ndarray, mu: float) -> tuple[float, ...]:
         """KKT residuals of the barrier problem, relative to their tolerances."""
@@ -302,12 +318,13 @@ class InteriorPoint:
 
     def _least_squares(self, at: Linearisation, scale: float) -> np.ndarray:
         """Multipliers of the equations with the least residual of stationarity; zero where they are large."""
-        m = self.problem.width
         one = Parts(*(np.zeros_like(h) for h in at.hessian))
-        factors = Factors(one, at.equation_blocks, self.problem.given, shift=1.0, corner=CORNER)
-        found = factors.solve(np.append(-scale * at.gradient, np.zeros(at.equations.shape[0])))
-        multipliers = found[self.problem.size :]
-        return multipliers if np.abs(multipliers).max(initial=0.0) < 1e3 and m else np.zeros_like(multipliers)
+        factors = Factors(one, at.equations.blocks, self.problem.given, shift=1.0, corner=CORNER)
+        zero = np.zeros(self._n_equations)
+        if factors.is_singular:
+            return zero
+        multipliers = factors.solve(np.append(-scale * at.gradient, zero))[self.problem.size :]
+        return multipliers if np.abs(multipliers).max(initial=0.0) < 1e3 else zero
 
     def _direction(
         self, at: Linearisation, point: Iterate, scale: float, mu: float, softness: Any = 0.0
@@ -323,7 +340,7 @@ class InteriorPoint:
         hessian = condensed(self.problem, at, sigma)
         n_equations, shift, corner = len(point.equations), max(self.damping, self.least_shift), 0.0
         while True:
-            factors = Factors(hessian, at.equation_blocks, self.problem.given, shift=shift, corner=corner)
+            factors = Factors(hessian, at.equations.blocks, self.problem.given, shift=shift, corner=corner)
             if not factors.is_singular and factors.n_negative == n_equations:
                 break
             if factors.is_singular or factors.n_negative < n_equations:
@@ -338,11 +355,11 @@ class InteriorPoint:
             self.shift = shift
         pull = mu / high - mu / low  # of the barriers, on the slacks
         gap = at.values.inequalities - point.slacks
-        stationarity = scale * at.gradient + at.equations.T @ point.equations
-        right = -stationarity - at.inequalities.T @ (yields * pull + sigma * gap)
+        stationarity = scale * at.gradient + at.equations.weighted(point.equations)
+        right = -stationarity - at.inequalities.weighted(yields * pull + sigma * gap)
         found = factors.solve(np.concatenate([right, -at.values.equations]))
         unknowns, equations = found[: self.problem.size], found[self.problem.size :]
-        along = at.inequalities @ unknowns + gap
+        along = at.inequalities.along(unknowns) + gap
         inequalities = yields * pull + sigma * along
         slacks = along - softness * inequalities
         direction = _Direction(
@@ -423,9 +440,9 @@ class InteriorPoint:
         low, high = self.bounds.distances(point.slacks)
         sigma = point.lower / low + point.upper / high
         gap = trial.inequalities - point.slacks - alpha * step.slacks
-        right = np.concatenate([-at.inequalities.T @ (sigma * gap), -trial.equations])
+        right = np.concatenate([-at.inequalities.weighted(sigma * gap), -trial.equations])
         more = factors.solve(right)[: self.problem.size]
-        unknowns, slacks = alpha * step.unknowns + more, alpha * step.slacks + at.inequalities @ more + gap
+        unknowns, slacks = alpha * step.unknowns + more, alpha * step.slacks + at.inequalities.along(more) + gap
         length = self.bounds.longest(point.slacks, slacks, keep)
         return length * unknowns, length * slacks
 
@@ -476,3 +493,8 @@ class InteriorPoint:
         *_, (motion, _) = search.motions(motion, 1e-6)
         self.iterations = search.iterations
         return point._replace(motion=motion), "not all constraints can be met near this guess"
+
+
+def _is_given(at: Linearisation) -> np.ndarray:
+    """Mask of the inequalities whose values no unknown changes."""
+    return ~Parts(*(block.any(axis=2) for block in at.inequalities.blocks)).flat()

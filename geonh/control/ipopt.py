@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from geonh.control.interior_point import InteriorPoint, Outcome
-from geonh.control.transcription import DiscreteMotion, Linearisation, Transcription
+from geonh.control.linearisation import Linearisation
+from geonh.control.transcription import DiscreteMotion, Transcription
 
 NO_BOUND = 1e20
 """Value that Ipopt reads as no bound."""
@@ -49,7 +50,7 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
         return np.concatenate([now.equations, now.inequalities])
 
     def jacobian(z: np.ndarray) -> np.ndarray:
-        return np.concatenate([at(z).equations.data, at(z).inequalities.data])
+        return np.concatenate([at(z).equations.blocks.flat(), at(z).inequalities.blocks.flat()])
 
     below = [np.tril(np.ones(h.shape[1:], bool)) for h in at(np.zeros(problem.size)).hessian]
 
@@ -58,7 +59,7 @@ def solve_by_ipopt(problem: Transcription, guess: DiscreteMotion, max_iterations
         return np.concatenate([h[:, low].ravel() for h, low in zip(parts, below, strict=True)])
 
     first = at(np.zeros(problem.size))
-    rows = [m.tocoo() for m in (first.equations, first.inequalities)]
+    rows = [m.sparse().tocoo() for m in (first.equations, first.inequalities)]
     pairs = [
         np.sort([c[:, np.nonzero(low)[1]], c[:, np.nonzero(low)[0]]], axis=0)[::-1]
         for c, low in zip(problem.columns, below, strict=True)

@@ -121,8 +121,9 @@ class KalmanFilter:
         ValueError, TypeError
             For invalid input.
         """
+        seen = None if y is None else self._observed(y)
         self.predict(u)
-        return self.belief if y is None else self.update(y)
+        return self.belief if seen is None else self.update(seen)
 
     def predict(self, u: Any = None) -> Belief:
         """Belief after a step under controls u, shape=[n_u], constant during it; RuntimeError if the step fails."""
@@ -139,8 +140,7 @@ class KalmanFilter:
 
     def update(self, y: Any) -> Belief:
         """Belief after an observation y, shape=[q], at the present time; ValueError for another shape."""
-        refuse_traced("a filter takes numbers", y=y)
-        y = as_float64(y, "y", (self._size,), finite=False)
+        y = self._observed(y)
         seen, prior, P = ~np.isnan(y), self.belief, self.belief.covariance
         R = np.diag(np.broadcast_to(self._numbers.noise, (self._size,))[seen] ** 2)
         e, deviations = np.zeros(len(P)), np.sqrt(np.maximum(np.diag(P), 0.0))
@@ -164,6 +164,14 @@ class KalmanFilter:
         covariance = at.reset @ posterior @ at.reset.T
         self.belief = Belief(prior.t, at.g, at.xi, (covariance + covariance.T) / 2, innovation)
         return self.belief
+
+    def _observed(self, y: Any) -> np.ndarray:
+        """Validated observation."""
+        refuse_traced("a filter takes numbers", y=y)
+        y = as_float64(y, "y", (self._size,), finite=False)
+        if np.isinf(y).any():
+            raise ValueError(f"y must be finite, or nan where nothing was observed, got {y}")
+        return y
 
     def _corrected(self, belief: Belief, e: np.ndarray) -> Corrected:
         return self._one(self._correct, (belief.t, belief.g, belief.xi, e))

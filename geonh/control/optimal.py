@@ -18,7 +18,7 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
-from geonh.control.interior_point import Iterate, Outcome
+from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt
 from geonh.control.redundancy import Attempts
 from geonh.control.search import best_of
@@ -270,6 +270,7 @@ def optimal_control(
     problem = Transcription.of(system, method, steering, n_steps)
     max_iterations = as_count(max_iterations, "max_iterations")
     wanted = None if tries is None else as_count(tries, "tries")
+    InteriorPoint(problem).refuse_start(next(motions(problem)))
     attempts = Attempts(problem, max_iterations, solver)
     search = best_of(problem, _outcomes(attempts, guess), wanted, is_given=guess is not None)
     best, error = search.best

@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant, as_count, as_float64
+from geonh.arguments.validators import as_constant, as_count, as_float64, refuse_infinite
 from geonh.control.ends import Ends
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
@@ -87,10 +87,14 @@ class ModelPredictiveControl:
         refuse_traced("a controller solves an optimal control problem at numbers", t=t, g=g, xi=xi)
         group = self._problem.system.group
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
+        refuse_infinite(g, "g")
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
-        updated = None if shifted is None else self._solver.followed(shifted, self._barrier, self._iterations, SOFTNESS)
-        if updated is None or self._solver.off(updated) > FAR:
-            updated = self._from_anew(t, g, xi, updated)
+        with np.errstate(over="ignore", invalid="ignore"):  # of states that are far too large, which are refused
+            updated = None
+            if shifted is not None:
+                updated = self._solver.followed(shifted, self._barrier, self._iterations, SOFTNESS)
+            if updated is None or self._solver.off(updated) > FAR:
+                updated = self._from_anew(t, g, xi, updated)
         self._iterate = updated
         return updated.motion.u[0].copy()
 
@@ -121,7 +125,13 @@ class ModelPredictiveControl:
         fresh = (self._at(motion, t, g, xi) for motion in islice(motions(self._problem), TRIES))
         for motion in fresh if near is None else [near.motion]:
             solver = self._solver if near is None else InteriorPoint(self._problem, RENEWALS)
-            found = solver.solve(motion, least=self._barrier)
+            try:
+                found = solver.solve(motion, least=self._barrier)
+            except ValueError as error:
+                raise ValueError(
+                    f"t, g, xi: no plan of {self._problem.system.name} from this state, with |xi| = "
+                    f"{np.abs(xi).max():.3g}, is finite: {error}"
+                ) from error
             if found.solved:
                 self.solved += 1
                 return found.iterate

@@ -124,7 +124,7 @@ def _unchanged(problem: Transcription, motion: DiscreteMotion) -> tuple[int, ...
         of_controls[:, k * n_u : (k + 2) * n_u] += B
     zero = np.zeros(K * problem.shapes.equations.intervals + problem.shapes.equations.end)
     at = problem.linearised(motion, zero, np.zeros(len(problem.bounds.lower)), 0.0)
-    S = at.equation_blocks.end[0][:count, :n_states] @ of_controls
+    S = at.equations.blocks.end[0][:count, :n_states] @ of_controls
     if not np.isfinite(S).all():
         return ()
     left, singular, _ = np.linalg.svd(S)

@@ -11,8 +11,9 @@ import numpy as np
 
 from geonh.control.block_kkt import Factors
 from geonh.control.interval import Values
+from geonh.control.linearisation import Linearisation, Parts
 from geonh.control.slacks import SlackBounds
-from geonh.control.transcription import DiscreteMotion, Linearisation, Parts, Transcription
+from geonh.control.transcription import DiscreteMotion, Transcription
 
 INSIDE = 1e-3
 """Distance of slacks from their bounds, relative to these, after a restoration."""
@@ -21,7 +22,7 @@ INSIDE = 1e-3
 def condensed(problem: Transcription, at: Linearisation, weights: np.ndarray) -> Parts:
     """Hessian with those of the barriers, CᵀΣC."""
     split = problem.split(weights, problem.shapes.inequalities)
-    parts = zip(at.hessian, at.inequality_blocks, split, strict=True)
+    parts = zip(at.hessian, at.inequalities.blocks, split, strict=True)
     return Parts(*(h + np.matmul(c.transpose(0, 2, 1) * w[:, None, :], c) for h, c, w in parts))
 
 
@@ -56,13 +57,15 @@ class FeasibilitySearch:
             e, c = at.values.equations, self._outside(at.values.inequalities)
             zero = at._replace(hessian=Parts(*(np.zeros_like(h) for h in at.hessian)))
             hessian = condensed(problem, zero, slack * (c != 0))
-            factors = Factors(hessian, at.equation_blocks, problem.given, shift=damping, corner=1 / weights)
-            step = factors.solve(np.append(-slack * (at.inequalities.T @ c), -e))[: problem.size]
+            factors = Factors(hessian, at.equations.blocks, problem.given, shift=damping, corner=1 / weights)
+            if factors.is_singular:
+                break
+            step = factors.solve(np.append(-slack * at.inequalities.weighted(c), -e))[: problem.size]
             if not np.isfinite(step).all():
                 break
             before, after = size(at.values), size(problem.values(motion, step))
             if after < before:
-                left = e + at.equations @ step, (c + at.inequalities @ step) * (c != 0)
+                left = e + at.equations.along(step), (c + at.inequalities.along(step)) * (c != 0)
                 predicted = before - weights @ left[0] ** 2 - slack * (left[1] @ left[1])
                 damping *= max(1 / 3, 1 - (2 * (before - after) / max(predicted, before - after) - 1) ** 3)
                 growth, motion = 2.0, problem.moved(motion, step)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import scipy
 
 from geonh.arguments.validators import as_count
 from geonh.control.conditions import Inequalities
@@ -33,6 +32,7 @@ from geonh.control.interval import (
     interval_values,
     moved,
 )
+from geonh.control.linearisation import Jacobian, Linearisation, Parts, gathered
 from geonh.control.steering import SteeringProblem
 from geonh.engine import prepared
 from geonh.groups.base import Point
@@ -50,30 +50,6 @@ class DiscreteMotion(NamedTuple):
     span: float
     t0: float
     theta: np.ndarray = np.zeros(0)
-
-
-class Parts(NamedTuple):
-    """The same quantity of all intervals, with an axis of length K, and of the end."""
-
-    intervals: Any
-    end: Any
-
-    def flat(self) -> np.ndarray:
-        """Entries of both."""
-        return np.concatenate([self.intervals.ravel(), self.end.ravel()])
-
-
-class Linearisation(NamedTuple):
-    """Values and derivatives at a motion: the gradient of the cost, shape=[size], sparse Jacobians of equations and
-    inequalities; and in blocks the Hessian of the Lagrangian and both Jacobians."""
-
-    values: Values
-    gradient: np.ndarray
-    equations: Any
-    inequalities: Any
-    hessian: Parts
-    equation_blocks: Parts
-    inequality_blocks: Parts
 
 
 @dataclass(frozen=True)
@@ -135,6 +111,11 @@ class Transcription:
         if self.steering.start_is_given is not None:
             mask[place + self.n_shared :][: self.system.group.dim] = self.steering.start_is_given
         return mask
+
+    @functools.cached_property
+    def _given_columns(self) -> Parts:
+        """Masks of the unknowns that are given, among those of each interval, shape=[K, N], and of the end."""
+        return Parts(*(self.given[columns] for columns in self.columns))
 
     @functools.cached_property
     def bounds(self) -> Inequalities:
@@ -201,13 +182,6 @@ class Transcription:
         inner[0, : self._n_start] = common[self.n_shared :]
         return Parts(inner, np.concatenate([m * K + np.arange(m), common])[None])
 
-    def _sparse(self, blocks: Parts) -> Any:
-        """Sparse matrix of the rows of all intervals and of the end."""
-        indices = [np.repeat(c[:, None], b.shape[1], axis=1).ravel() for c, b in zip(self.columns, blocks, strict=True)]
-        lengths = [np.full(b.shape[0] * b.shape[1], b.shape[2]) for b in blocks]
-        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        return scipy.sparse.csr_matrix((blocks.flat(), np.concatenate(indices), starts), (len(starts) - 1, self.size))
-
     @functools.cached_property
     def _programs(self) -> dict[Callable, Callable]:
         of = Equations(self.system, self.method, self.steering.conditions, np.float64(self.n_steps))
@@ -268,19 +242,22 @@ class Transcription:
             self._programs[interval_derivatives]((data.intervals, step[columns.intervals], inner)),
             self._programs[end_derivatives]((data.end, step[columns.end], end)),
         )
-        for part, of_part in zip(parts, columns, strict=True):
-            given = self.given[of_part]
-            part.hessian[given[:, :, None] | given[:, None, :]] = 0.0
-            for k in np.flatnonzero(given.any(axis=1)):
-                for block in (part.equations, part.inequalities, part.cost[:, None, :]):
-                    block[k][:, given[k]] = 0.0
-        gradient = np.zeros(self.size)
-        for part, of_part in zip(parts, columns, strict=True):
-            np.add.at(gradient, of_part, part.cost)
-        e, c = Parts(*(part.equations for part in parts)), Parts(*(part.inequalities for part in parts))
-        values = _joined(*(part.values for part in parts))
-        hessian = Parts(*(part.hessian for part in parts))
-        return Linearisation(values, gradient, self._sparse(e), self._sparse(c), hessian, e, c)
+        for part, given in zip(parts, self._given_columns, strict=True):
+            rows, columns_of = given[:, :, None], given[:, None, :]
+            for block, is_given in (
+                (part.hessian, rows | columns_of),
+                (part.equations, columns_of),
+                (part.inequalities, columns_of),
+                (part.cost, given),
+            ):
+                np.copyto(block, 0.0, where=is_given)
+        return Linearisation(
+            values=_joined(*(part.values for part in parts)),
+            gradient=gathered(Parts(*(part.cost for part in parts)), columns, self.size),
+            hessian=Parts(*(part.hessian for part in parts)),
+            equations=Jacobian(Parts(*(part.equations for part in parts)), columns, self.size),
+            inequalities=Jacobian(Parts(*(part.inequalities for part in parts)), columns, self.size),
+        )
 
     def between(self, pairs: tuple) -> Point:
         """Points between pairs of points, parts s of the way: (low, high, s) with a leading axis."""

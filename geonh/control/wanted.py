@@ -120,7 +120,7 @@ def bounds_of(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = Fa
     """Validated bounds of the named values."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"{name} must be (lower, upper), got {shortly(pair)}")
-    ends = [np.asarray(b, float) if np.ndim(b) == 0 and not isinstance(b, str) else as_float64(b, name) for b in pair]
+    ends = [as_float64(b, name, finite=False) for b in pair]
     if invalid := [list(end.shape) for end in ends if end.shape not in ((), (len(of),))]:
         raise ValueError(f"{name} must be numbers, or of shape [{len(of)}], one for each value, got {invalid[0]}")
     lower, upper = (np.broadcast_to(end, (len(of),)) for end in ends)

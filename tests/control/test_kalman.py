@@ -61,6 +61,9 @@ def test_what_is_observed_and_driven_has_its_shape():
         watch([1.0, 2.0], [0.0])
     with pytest.raises(ValueError, match=r"u must have shape \(1,\), got \(2,\)"):
         watch([1.0], [0.0, 0.0])
+    with pytest.raises(ValueError, match="y must be finite, or nan"):
+        watch([np.inf], [0.0])
+    assert watch.belief.t == 0.0  # nothing has moved
 
 
 def error(group, g, xi, belief):

@@ -232,6 +232,7 @@ ENDLESS.append(ENDLESS)
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
+        ({"limits": {"x": (0.5, 2.0)}}, ValueError, "start, xi_start: x is 0 there, beyond its bounds"),
         ({"cost": lambda t, g, u: jnp.sqrt(u[0] - 100.0)}, ValueError, "not finite at the guess"),
         ({"terminal": (lambda t, g, xi, u: xi[0] / 0.0, 0.0, 1.0)}, ValueError, "terminal: not finite at the guess"),
         ({"end": None}, ValueError, "nothing is asked of the motion"),
@@ -248,6 +249,18 @@ ENDLESS.append(ENDLESS)
 def test_what_has_no_least_cost_is_said(options, error, words):
     with pytest.raises(error, match=words):
         optimal_control(MASS, **{"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8} | options)
+
+
+def test_bounds_on_one_side_alone_hold():
+    """A thrust that cannot push back (a mass that drifts to its end) and one without bounds."""
+    options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8}
+    free = optimal_control(MASS, **options)
+    for bounds in ((-np.inf, np.inf), (-100.0, np.inf), ([-np.inf], [100.0])):
+        found = optimal_control(MASS, **options, bounds=bounds)
+        assert abs(found.cost - free.cost) < 1e-6 * free.cost
+    pushed = optimal_control(MASS, **options, xi_end="free", bounds=([0.0], np.inf), rates=(-np.inf, 0.5))
+    assert pushed.u.min() >= 0.0
+    assert np.diff(pushed.u[:, 0]).max() <= 0.5 * 2.0 / 8 + 1e-12
 
 
 def test_what_cannot_be_driven_is_said():

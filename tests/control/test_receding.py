@@ -93,3 +93,10 @@ def test_what_is_wrong_is_said():
         given = {"t": 0.0, "g": np.zeros(1), "xi": np.zeros(1)}
         with pytest.raises(TypeError, match=f"^{name} must not be traced"), gn.float64():
             jax.make_jaxpr(lambda value, given=given, name=name: controller(**given | {name: value}))(given[name])
+
+
+@pytest.mark.parametrize("xi", [[0.0, 1e308, 0.0], [1e308, 0.0, 0.0]])
+def test_far_too_large_states_are_refused(xi):
+    controller = mpc(SLEIGH, n_controls=2, horizon=1.0, n_steps=4, cost=to_the_origin)
+    with pytest.raises((ValueError, RuntimeError), match="from this state"):
+        controller(0.0, np.zeros(3), xi)

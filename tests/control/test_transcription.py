@@ -96,7 +96,7 @@ def test_derivatives_are_exact(method, options):
             return np.concatenate([now.equations, now.inequalities, [now.cost]])
 
         first, second = richardson(along)
-        found = np.concatenate([at.equations @ z, at.inequalities @ z, [at.gradient @ z]])
+        found = np.concatenate([at.equations.along(z), at.inequalities.along(z), [at.gradient @ z]])
         np.testing.assert_allclose(found, first, rtol=1e-7, atol=1e-8 * np.abs(first).max())
         inner, end = problem.columns
         bend = np.einsum("ki,kij,kj", z[inner], at.hessian.intervals, z[inner])
