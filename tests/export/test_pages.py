@@ -205,6 +205,13 @@ def test_damaged_links_begin_with_the_values_by_default(opened, files):
     for damage in damages:
         broken = opened(path, link="#" + quote(json.dumps({"runs": [damage]})))
         assert broken.evaluate("geonhPlay.runs.map((run) => [run.settings.method, run.settings.dt])") == [[0, 0.01]]
+        assert "The link does not give method, dt" in broken.evaluate("document.body.innerText")
+    broken = opened(path, link="#%7B%22runs")
+    assert "The link cannot be read" in broken.evaluate("document.body.innerText")
+    broken.evaluate("geonhPlay.reset()")
+    assert "settings by default" in broken.evaluate("document.body.innerText")
+    broken.evaluate("geonhPlay.change(0, { dt: 0.02 })")
+    assert "settings by default" not in broken.evaluate("document.body.innerText")
 
 
 def test_it_works_at_the_width_of_a_phone_and_by_keyboard(opened, files):

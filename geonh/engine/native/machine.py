@@ -262,7 +262,10 @@ def object_file(
     For a GPU it is a text in PTX. Programs may call ``shared`` functions of others, and those of a ``library``, which
     is LLVM bitcode.
     """
-    machine = _machine_of(triple, cpu, features, max(_effort(text, quick=False) for text in texts))
+    effort, longest = max(_effort(text, quick=False) for text in texts), max(text.count("\n") for text in texts)
+    if triple.startswith("wasm") and longest > OPTIMISED:
+        effort = 0  # browsers allocate registers themselves: code as quick, half as large again, in a third of the time
+    machine = _machine_of(triple, cpu, features, effort)
     with llvm.create_context() as context:
         modules = [llvm.parse_assembly(text, context=context) for text in texts]
         if library:

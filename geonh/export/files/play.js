@@ -285,6 +285,7 @@
   }
   /** Begin anew with changed settings. */
   function restart(side) {
+    unread = "";
     side.reset();
     for (const other of runs) if (other !== side && other.time > 0) other.reset();
     target = 0;
@@ -334,24 +335,33 @@
   function remember() {
     try { history.replaceState(null, "", link()); } catch { /* a page within another has no address */ }
   }
+  let unread = ""; // of the link, until a run begins anew
   /** Settings of a link, those that are valid. */
   function linked() {
+    if (location.hash.length < 2) return [defaults()];
     let given;
-    try { given = JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return [defaults()]; }
-    if (!Array.isArray(given?.runs) || !given.runs.length) return [defaults()];
+    try { given = JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { /* cut off, as by a mail program */ }
+    const skipped = new Set();
+    const taken = (name, valid) => { if (!valid) skipped.add(name); return valid; };
+    if (!Array.isArray(given?.runs) || !given.runs.length) {
+      unread = "The link cannot be read: these are the settings by default.";
+      return [defaults()];
+    }
     if (SPEEDS.includes(given.speed)) state.speed = given.speed;
     if (geonhCameras().includes(given.camera)) state.camera = given.camera;
-    return given.runs.slice(0, 2).map((said) => {
+    const found = given.runs.slice(0, 2).map((said) => {
       const settings = defaults();
-      if (Number.isInteger(said?.method) && header.models[said.method]) settings.method = said.method;
-      if (Number.isFinite(said?.dt) && said.dt > 0) settings.dt = said.dt;
+      if (taken("method", Number.isInteger(said?.method) && header.models[said.method])) settings.method = said.method;
+      if (taken("dt", Number.isFinite(said?.dt) && said.dt > 0)) settings.dt = said.dt;
       for (const name of Object.keys(settings.parameters))
-        if (Number.isFinite(said?.parameters?.[name])) settings.parameters[name] = said.parameters[name];
+        if (taken(name, Number.isFinite(said?.parameters?.[name]))) settings.parameters[name] = said.parameters[name];
       for (const name of ["point", "velocity", "inputs"])
-        if (Array.isArray(said?.[name]) && said[name].length === settings[name].length && said[name].every(Number.isFinite))
+        if (taken(name, Array.isArray(said?.[name]) && said[name].length === settings[name].length && said[name].every(Number.isFinite)))
           settings[name] = said[name];
       return settings;
     });
+    if (skipped.size) unread = `The link does not give ${[...skipped].join(", ")} for this page: these are as by default.`;
+    return found;
   }
 
   // --- what the user does ----------------------------------------------------------------------------------------
@@ -359,8 +369,8 @@
   function told() {
     const texts = runs.filter((run) => run.run.status !== 0).map((run) => (runs.length > 1 ? `run ${"AB"[run.index]}: ` : "")
       + `stopped at t = ${run.time.toPrecision(5)} ${header.second}: ${run.run.message || "it could not start"}`);
-    geonhWarn(texts.join("; "));
-    if (texts.length === runs.length) setPlaying(false);
+    geonhWarn([unread, ...texts].filter(Boolean).join("; "));
+    if (texts.length && texts.length === runs.length) setPlaying(false);
   }
   function advance(t, milliseconds = Infinity) {
     for (const run of runs) run.advanceTo(t, milliseconds / runs.length);
