@@ -93,6 +93,80 @@ def test_the_lift_from_shapes_is_the_motion(name):
         np.testing.assert_allclose(values, exact.integrals[integral], atol=1e-12, err_msg=integral)
 
 
+def of_rotation(x):
+    return x[0, :3] + 0.3 * x[1, :3]
+
+
+def about_a_point(x):
+    c, s = jnp.cos(x[0]), jnp.sin(x[0])
+    return jnp.stack([c * (x[1] - 0.8) + s * (x[2] - 0.3), -s * (x[1] - 0.8) + c * (x[2] - 0.3)])
+
+
+RANDOM = {
+    "a group over a plane": (Product((SE2(), Translations(2))), np.eye(5)[:3], lambda x: x[1]),
+    "translations of SE(2)": (
+        Product((SE2(), Torus(1))),
+        np.eye(4)[1:3],
+        lambda x: jnp.concatenate([x[0][:1], x[1]]),
+    ),
+    "translations of SE(3)": (SE3(), np.eye(6)[3:], of_rotation),
+    "rotations about a point": (SE2(), np.array([[1.0, 0.3, -0.8]]), about_a_point),
+    "a direction of space": (
+        Translations(4),
+        np.array([[1.0, 2.0, 0.0, 0.0]]),
+        lambda x: jnp.stack([2 * x[0] - x[1], x[2], x[3]]),
+    ),
+    "an opposite group": (Product((SO3(), Opposite(SO3()))), np.eye(6)[:3], lambda x: x[1][:, 1]),
+    "the Heisenberg group": (Product((Heisenberg(), Torus(2))), np.eye(5)[:3], lambda x: x[1]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_chaplygin_systems(name, seed):
+    # metric, forms, potential and forces that depend on the shape, by features of it
+    group, symmetry, shape = RANDOM[name]
+    rng, n = np.random.default_rng(seed), group.dim
+    forms = 2 * symmetry + rng.normal(size=symmetry.shape)  # clearly transverse: digits are lost otherwise
+    varying = 0.3 * rng.normal(size=symmetry.shape)
+    root, turned, weights = rng.normal(size=(n, n)), 0.2 * rng.normal(size=(n, n)), rng.normal(size=(2, 4))
+
+    def features(x):
+        s = shape(x)
+        return jnp.sin(weights[0, : len(s)] @ s), jnp.cos(weights[1, : len(s)] @ s)
+
+    def rows(x):
+        a, b = features(x)
+        return forms + a * varying + 0.2 * b * varying[:, ::-1]
+
+    def metric(x):
+        A = root + turned * features(x)[1]
+        return A @ A.T + jnp.eye(n)
+
+    def potential(x):
+        a, b = features(x)
+        return a + 0.5 * a * b
+
+    def forces(t, x, xi, u):
+        a, b = features(x)
+        return 0.1 * jnp.cos(t) * a * jnp.ones(n) - 0.05 * xi + 0.1 * b
+
+    system = gn.System(group, metric=metric, distribution=gn.Distribution(rows), potential=potential, forces=forces)
+    reduction = reduce(system, symmetry, eliminate=True)
+    with gn.float64():
+        g = _as_numpy(group.exp(jnp.asarray(0.2 * rng.normal(size=n))))
+    xi = np.asarray(system.project(g, 0.5 * rng.normal(size=n)))
+    below = reduction.start(g, xi)
+    run = gn.solve(reduction.system, "gauss6", g0=below.g0, xi0=below.xi0, dt=0.005, n_steps=60)
+    exact = gn.solve(system, "gauss6", g0=g, xi0=xi, dt=0.005, n_steps=60)
+    assert difference(reduction.lift(run, g), exact) < 1e-12
+
+
+def _as_numpy(g):
+    return tuple(np.asarray(part) for part in g) if isinstance(g, tuple) else np.asarray(g)
+
+
 @functools.cache
 def disk():
     """A disk with a moment of inertia that is not symmetric: forces, and a potential of the angles."""
@@ -213,6 +287,7 @@ def _leaves(x):
     return [x] if not isinstance(x, tuple) else [leaf for entry in x for leaf in _leaves(entry)]
 
 
+@pytest.mark.slow
 def test_what_the_base_becomes():
     def base(system, *symmetry):
         return reduce(system, *symmetry).system.action
