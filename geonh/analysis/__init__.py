@@ -3,13 +3,14 @@
 from geonh.analysis.connection import Connection, Displacement, nonholonomic_connection
 from geonh.analysis.hamiltonisation import hamiltonise
 from geonh.analysis.integrals import FoundIntegrals, first_integrals
+from geonh.analysis.lifting import ReducedState, Reduction
 from geonh.analysis.linearisation import Linearisation, linearise
 from geonh.analysis.locus import Crossing, RootLocus, root_locus
 from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
 from geonh.analysis.measure import InvariantMeasure, divergence, invariant_measure
 from geonh.analysis.multiplier import Hamiltonisation, OriginalMotion
 from geonh.analysis.orbits import PeriodicOrbit, continue_orbit, periodic_orbit
-from geonh.analysis.reduction import ReducedState, Reduction, reduce
+from geonh.analysis.reduction import reduce
 from geonh.analysis.stability import StabilityMap, stability_map
 from geonh.analysis.steady import SteadyMotion, steady_motion
 

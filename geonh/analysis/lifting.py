@@ -1,0 +1,239 @@
+"""Result of ``reduce``: a reduced system, and the motions of the original one over its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.algebra.echelon import NEGLIGIBLE
+from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine import computed, mapped
+from geonh.geometry.cosets import Cosets
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+from geonh.results.nodes import Nodes
+from geonh.results.record import RunState
+from geonh.results.trajectory import Trajectory
+
+
+class ReducedState(NamedTuple):
+    """Initial state of a reduced system.
+
+    Attributes
+    ----------
+    g0 : point of the group
+        Of the reduced system.
+    xi0 : ndarray, shape=[r]
+        Velocity.
+    """
+
+    g0: Point
+    xi0: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Result of ``reduce``.
+
+    Attributes
+    ----------
+    system : System
+        The reduced system.
+    original : System
+        The system that was reduced.
+    symmetry : ndarray, shape=[s, n]
+        Rows that span the algebra of the subgroup H by which it was reduced.
+    shapes : Shapes or None
+        Horizontal lift and gyroscopic forces, where constraints were eliminated.
+    """
+
+    system: System
+    original: System
+    symmetry: np.ndarray
+    shapes: Shapes | None = None
+
+    def start(self, g0: Any, xi0: Any) -> ReducedState:
+        """State of the reduced system at a state of the original one.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+        xi0 : array_like, shape=[n]
+            Velocity, on the constraints.
+
+        Returns
+        -------
+        ReducedState
+            ``g0`` and ``xi0``, as arguments of ``solve``.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit, or the velocity is not the lift of one of the reduced system.
+        """
+        g = self.original.point(g0)
+        xi = as_float64(xi0, "xi0", (self.original.group.dim,))
+        if self.shapes is None:
+            return ReducedState(g, xi)
+        s = computed(_shape_of, self._cosets, g)
+        sigma, gap = computed(_shape_velocity, self.shapes, (s, xi))
+        if not np.isfinite(gap):
+            raise ValueError(f"the symmetries are not transverse to the constraints of {self.original.name} at g0")
+        if not gap <= NEGLIGIBLE * (1 + np.abs(xi).max()):
+            raise ValueError(
+                f"xi0 breaks the constraints of {self.original.name} by {gap:.2g}; system.project gives one"
+            )
+        return ReducedState(s, sigma)
+
+    def lift(self, run: Trajectory, g0: Any = None) -> Trajectory:
+        """Run of the original system over one of the reduced system.
+
+        Parameters
+        ----------
+        run : Trajectory
+            Run of ``system``.
+        g0 : point of the group, optional
+            Point of the original group over the first node; that whose part in H is trivial when left out.
+
+        Returns
+        -------
+        Trajectory
+            At the same nodes. After elimination of constraints its part in H has an error of order 6 in the steps
+            of the run, in addition to that of the run, and satisfies the constraints; it is read, plotted and saved,
+            but not resumed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``run`` is no trajectory, or one of another system; if ``g0`` is not over its first node.
+        """
+        if not isinstance(run, Trajectory):
+            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
+        if run.attributes["system"] != self.system.name:
+            raise ValueError(f"run must be of {self.system.name!r}, not of {run.attributes['system']!r}")
+        if self.shapes is None:
+            if g0 is not None and np.abs(self._vector(g0) - run.g_vector[0]).max() > NEGLIGIBLE:
+                raise ValueError("g0 must be the first point of the run, which has the group part already")
+            named = {**run.attributes, "system": self.original.name}
+            return replace(run.with_run(system=self.original, function_values=None), attributes=named, loaded={})
+        h = self._group_part(run, g0)
+        g, p = mapped(_lifted, self.shapes, (h, run.g, run.xi))
+        group = self.original.group
+        nodes = Nodes(run.nodes.k, np.asarray(mapped(_vector_of, group, g)), p, p, run.nodes.t)
+        attributes = {
+            **run.attributes,
+            "system": self.original.name,
+            "group": str(group),
+            "point_names": list(group.point_names),
+            "velocity_names": list(group.velocity_names),
+            "point_shapes": [list(shape) for shape in group.point_shapes],
+            "point_is_tuple": isinstance(group.identity(), tuple),
+            "units": dict(self.original.units),
+            "method": f"lift of {run.attributes['method']}",
+        }
+        return replace(run, nodes=nodes, run=RunState(self.original, None, run.clock), attributes=attributes, loaded={})
+
+    def phase(self, run: Trajectory) -> Point:
+        """Displacement k ∈ H by a run of the reduced system, after elimination of constraints: where its shape returns,
+        the original motion ends at k·g with g its start, whatever g over this shape.
+
+        Parameters
+        ----------
+        run : Trajectory
+            Run of ``system``.
+
+        Returns
+        -------
+        point of the group
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for ``lift``; if no constraints were eliminated.
+        """
+        if self.shapes is None:
+            raise ValueError("the runs of this reduction have the group part already: compare their ends")
+        self.lift(run)
+        return jax.tree.map(lambda a: a[-1], self._group_part(run, None))
+
+    def __str__(self) -> str:
+        what = "to its shapes" if self.shapes is not None else f"to the base {type(self.system.action).__name__}"
+        return f"{self.original.name} reduced by {len(self.symmetry)} symmetries {what}: {self.system!r}"
+
+    __repr__ = __str__
+
+    @property
+    def _cosets(self) -> Cosets:
+        return Cosets(self.original.group, self.symmetry)
+
+    def _vector(self, g: Any) -> np.ndarray:
+        return np.asarray(computed(_vector_of, self.original.group, self.original.point(g)))
+
+    def _group_part(self, run: Trajectory, g0: Any) -> Point:
+        """h at the nodes of a run."""
+        assert self.shapes is not None
+        group, first = self.original.group, jax.tree.map(lambda a: a[0], run.g)
+        start = jax.tree.map(np.asarray, group.identity())
+        if g0 is not None:
+            g = self.original.point(g0)
+            over = computed(_shape_of, self._cosets, g)
+            gap = max(float(np.abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (over, first)), strict=True))
+            if gap > NEGLIGIBLE:
+                raise ValueError(f"g0 is over another shape than that at the beginning of the run, by {gap:.2g}")
+            start = computed(_group_part_of, self.shapes, (g, first))
+        if len(run) == 1:
+            return jax.tree.map(lambda a: np.asarray(a)[None], start)
+        steps = np.diff(run.k) if run.nodes.t is None else np.ones(len(run) - 1, int)
+        lengths = np.repeat(np.diff(run.t) / steps, steps)
+        begins = np.repeat(run.t[:-1], steps) + lengths * np.concatenate([np.arange(n) for n in steps])
+        inner = run((begins[:, None] + lengths[:, None] * GAUSS).ravel())
+        eta = mapped(_turning, self.shapes, (inner.g, inner.xi)).reshape(len(lengths), 3, -1)
+        logarithms = mapped(magnus, group, (lengths, eta))
+        after = jax.tree.map(lambda a: a[np.cumsum(steps) - 1], computed(products, group, logarithms))
+        path = jax.tree.map(lambda a, e: np.concatenate([np.asarray(e)[None], a]), after, group.identity())
+        return mapped(_moved, (group, start), path)
+
+
+def _vector_of(group: Any, g: Point) -> Array:
+    return group.to_vector(g)
+
+
+def _shape_of(cosets: Cosets, g: Point) -> Point:
+    return cosets.at(g)
+
+
+def _shape_velocity(shapes: Shapes, state: tuple[Point, Array]) -> tuple[Array, Array]:
+    """σ with Lσ = ξ, and the largest entry of Lσ − ξ."""
+    s, xi = state
+    X = shapes.chaplygin._generators(shapes.representative(s))
+    sigma = jnp.linalg.solve(jnp.concatenate([shapes.inclusion, X.T], axis=1), xi)[: shapes.inclusion.shape[1]]
+    return sigma, jnp.max(jnp.abs(shapes.lift(s) @ sigma - xi))
+
+
+def _group_part_of(shapes: Shapes, ends: tuple[Point, Point]) -> Point:
+    g, s = ends
+    group = shapes.chaplygin.system.group
+    return group.compose(g, group.inverse(shapes.representative(s)))
+
+
+def _turning(shapes: Shapes, state: ShapeState) -> Array:
+    return shapes.turning(*state)
+
+
+def _moved(tree: tuple, h: Point) -> Point:
+    group, start = tree
+    return group.compose(start, h)
+
+
+def _lifted(shapes: Shapes, node: tuple[Point, Point, Array]) -> tuple[Point, Array]:
+    """Point of the group and momentum over a shape and its velocity."""
+    h, s, sigma = node
+    system = shapes.chaplygin.system
+    g = system.group.compose(h, shapes.representative(s))
+    return g, system.momentum(system.at(g), shapes.lift(s) @ sigma)
