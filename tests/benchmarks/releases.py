@@ -1,8 +1,8 @@
 """Times of the same runs by several revisions of geonh, in one go, with the libraries that are installed.
 
 ``python tests/benchmarks/releases.py [--page] NAME=REVISION …`` checks each out into a temporary folder, and measures
-it in a process of its own, without files of machine code; ``--page`` renews the table of docs/benchmarks.md. Later calls
-are of one step, the least of five in CPU time; a step is measured in long runs.
+it in a process of its own, without files of machine code; ``--page`` renews the table of docs/benchmarks.md. Later
+calls are of one step, the least of five in CPU time; a step is measured in long runs.
 """
 
 import json
