@@ -80,9 +80,10 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False) -> 
 
     Notes
     -----
-    Symmetries combining several factors, as the rotation of a table with the ball on it, and right translations, are
-    not used. The latter, symmetries of the material, are left translations of the opposite group: of a system written
-    on ``groups.Opposite``, in spatial velocities. Forces that need controls are taken to be invariant. A horizontal
+    Symmetries combining several factors, as the rotation of a table with the ball on it, are not used. Right
+    translations, symmetries of the material, are left translations of the system in spatial velocities
+    (``mechanics.in_spatial_velocities``). A rolling body or a tree becomes a plain ``System``, whose contacts are not
+    tested for jumps between nodes. Forces that need controls are taken to be invariant. A horizontal
     symmetry gives no smaller system here: its momentum is a first integral (``analysis.first_integrals``). Digits are
     lost on the shapes where symmetries are nearly tangent to D.
 

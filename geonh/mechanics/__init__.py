@@ -16,6 +16,7 @@ from geonh.mechanics.momentum import (
     spatial_momentum,
 )
 from geonh.mechanics.noise import ito, thermal_contacts
+from geonh.mechanics.spatial import in_spatial_velocities
 from geonh.mechanics.symmetry import horizontal_symmetries, symmetries
 from geonh.mechanics.system import FirstIntegral, System
 
@@ -30,6 +31,7 @@ __all__ = [
     "horizontal_symmetries",
     "horizontality",
     "impact",
+    "in_spatial_velocities",
     "ito",
     "momentum_equation_residual",
     "momentum_map",

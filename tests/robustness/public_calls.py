@@ -319,6 +319,7 @@ CALLS = {
         "seed": 0,
     },
     "analysis.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
+    "mechanics.in_spatial_velocities": {"system": gn.systems.suslov()},
     "mechanics.reduce": {"system": gn.systems.nonholonomic_particle(), "symmetry": [0.0, 0.0, 1.0], "eliminate": False},
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
