@@ -273,7 +273,7 @@ def test_what_searches_evaluate_is_inspected():
 
 
 def test_a_cost_that_is_no_number_is_no_result():
-    with pytest.raises(ValueError, match="cost or its derivatives are not finite at the guess"):
+    with pytest.raises(ValueError, match="cost, equations, or their derivatives are not finite at the guess"):
         gn.control.optimal_control(PUSHED, **STEERED, cost=lambda t, g, u: jnp.log(u[0] - 10))
 
 
