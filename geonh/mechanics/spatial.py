@@ -84,7 +84,7 @@ def in_spatial_velocities(system: System) -> System:
         draw=system.draw,
         name=system.name,
         units=dict(system.units),
-        rank=None if system.rank is None else tuple(n for n in system.rank if n),
+        rank=_rank(system),
     )
 
 
@@ -92,6 +92,14 @@ def _opposite(group: LieGroup) -> LieGroup:
     if isinstance(group, Product):
         return replaced(group, factors=tuple(map(_opposite, group.factors)))
     return group if isinstance(group, Translations | Torus) else Opposite(group)
+
+
+def _rank(system: System) -> Any:
+    """Declared rank, as ``System`` takes it."""
+    if system.rank is None:
+        return None
+    kinds = system.holonomic is not None, system.distribution is not None and system.distribution.forms is not None
+    return tuple(number for number, kind in zip(system.rank, kinds, strict=True) if kind)
 
 
 def _distribution(system: System) -> Distribution | None:
@@ -108,7 +116,7 @@ def _distribution(system: System) -> Distribution | None:
 class _OfBodyVelocity(eqx.Module):
     """Function of a system whose velocities are those of the body."""
 
-    system: System
+    system: Any
 
     def at(self, g: Point) -> Any:
         return self.system.action.at(g)
