@@ -16,9 +16,11 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed, mapped
 from geonh.geometry.cosets import Cosets
 from geonh.groups.base import Point
-from geonh.mechanics.system import System
+from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.system import System, with_parameters
 from geonh.results.nodes import Nodes
 from geonh.results.record import RunState
+from geonh.results.same_system import differences, function_values
 from geonh.results.trajectory import Trajectory
 
 
@@ -97,7 +99,7 @@ class Reduction:
         Parameters
         ----------
         run : Trajectory
-            Run of ``system``.
+            Run of ``system``, of any values of its parameters, which the lift has too.
         g0 : point of the group, optional
             Point of the original group over the first node; that whose part in H is trivial when left out.
 
@@ -111,19 +113,19 @@ class Reduction:
         Raises
         ------
         TypeError, ValueError
-            If ``run`` is no trajectory, or one of another system; if ``g0`` is not over its first node.
+            If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node;
+            after elimination of constraints, for runs at times of ``t_eval``.
         """
-        if not isinstance(run, Trajectory):
-            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
-        if run.attributes["system"] != self.system.name:
-            raise ValueError(f"run must be of {self.system.name!r}, not of {run.attributes['system']!r}")
+        parameters = self._parameters_of(run)
+        original = with_parameters(self.original, parameters)
         if self.shapes is None:
             if g0 is not None and np.abs(self._vector(g0) - run.g_vector[0]).max() > NEGLIGIBLE:
                 raise ValueError("g0 must be the first point of the run, which has the group part already")
             named = {**run.attributes, "system": self.original.name}
-            return replace(run.with_run(system=self.original, function_values=None), attributes=named, loaded={})
-        h = self._group_part(run, g0)
-        g, p = mapped(_lifted, self.shapes, (h, run.g, run.xi))
+            return replace(run.with_run(system=original, function_values=None), attributes=named, loaded={})
+        shapes = self.shapes.with_parameters(parameters)
+        h = self._group_part(shapes, run, g0)
+        g, p = mapped(_lifted, shapes, (h, run.g, run.xi))
         group = self.original.group
         nodes = Nodes(run.nodes.k, np.asarray(mapped(_vector_of, group, g)), p, p, run.nodes.t)
         attributes = {
@@ -137,7 +139,7 @@ class Reduction:
             "units": dict(self.original.units),
             "method": f"lift of {run.attributes['method']}",
         }
-        return replace(run, nodes=nodes, run=RunState(self.original, None, run.clock), attributes=attributes, loaded={})
+        return replace(run, nodes=nodes, run=RunState(original, None, run.clock), attributes=attributes, loaded={})
 
     def phase(self, run: Trajectory) -> Point:
         """Displacement k ∈ H by a run of the reduced system, after elimination of constraints: where its shape returns,
@@ -159,8 +161,8 @@ class Reduction:
         """
         if self.shapes is None:
             raise ValueError("the runs of this reduction have the group part already: compare their ends")
-        self.lift(run)
-        return jax.tree.map(lambda a: a[-1], self._group_part(run, None))
+        shapes = self.shapes.with_parameters(self._parameters_of(run))
+        return jax.tree.map(lambda a: a[-1], self._group_part(shapes, run, None))
 
     def __str__(self) -> str:
         what = "to its shapes" if self.shapes is not None else f"to the base {type(self.system.action).__name__}"
@@ -175,9 +177,27 @@ class Reduction:
     def _vector(self, g: Any) -> np.ndarray:
         return np.asarray(computed(_vector_of, self.original.group, self.original.point(g)))
 
-    def _group_part(self, run: Trajectory, g0: Any) -> Point:
+    def _parameters_of(self, run: Trajectory) -> dict[str, Any]:
+        """Parameters of a run of the reduced system; ValueError for one of another system."""
+        if not isinstance(run, Trajectory):
+            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
+        if run.attributes["system"] != self.system.name:
+            raise ValueError(f"run must be of {self.system.name!r}, not of {run.attributes['system']!r}")
+        if run.system is None or run.method is None or run.clock is None:
+            raise ValueError(
+                "run must be one that was made here: a file does not hold its system, so lift before saving"
+            )
+        changes = differences(run, function_values(run, run.system, None), self.system, None)
+        changes.pop("parameters", None)
+        if changes:
+            what = "; ".join(f"{name}: {words}" for name, words in changes.items())
+            raise ValueError(f"run must be of this reduction's system {self.system.name!r}, not of another: {what}")
+        return dict(run.system.parameters)
+
+    def _group_part(self, shapes: Shapes, run: Trajectory, g0: Any) -> Point:
         """h at the nodes of a run."""
-        assert self.shapes is not None
+        if run.nodes.t is not None and not isinstance(run.method, VariableSteps):
+            raise ValueError("run must hold its own nodes, not those of t_eval=, between which its steps are unknown")
         group, first = self.original.group, jax.tree.map(lambda a: a[0], run.g)
         start = jax.tree.map(np.asarray, group.identity())
         if g0 is not None:
@@ -186,14 +206,14 @@ class Reduction:
             gap = max(float(np.abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (over, first)), strict=True))
             if gap > NEGLIGIBLE:
                 raise ValueError(f"g0 is over another shape than that at the beginning of the run, by {gap:.2g}")
-            start = computed(_group_part_of, self.shapes, (g, first))
+            start = computed(_group_part_of, shapes, (g, first))
         if len(run) == 1:
             return jax.tree.map(lambda a: np.asarray(a)[None], start)
         steps = np.diff(run.k) if run.nodes.t is None else np.ones(len(run) - 1, int)
         lengths = np.repeat(np.diff(run.t) / steps, steps)
         begins = np.repeat(run.t[:-1], steps) + lengths * np.concatenate([np.arange(n) for n in steps])
         inner = run((begins[:, None] + lengths[:, None] * GAUSS).ravel())
-        eta = mapped(_turning, self.shapes, (inner.g, inner.xi)).reshape(len(lengths), 3, -1)
+        eta = mapped(_turning, shapes, (inner.g, inner.xi)).reshape(len(lengths), 3, -1)
         logarithms = mapped(magnus, group, (lengths, eta))
         after = jax.tree.map(lambda a: a[np.cumsum(steps) - 1], computed(products, group, logarithms))
         path = jax.tree.map(lambda a, e: np.concatenate([np.asarray(e)[None], a]), after, group.identity())

@@ -17,6 +17,7 @@ Simoes, Marrero, Martín de Diego, *Exact discrete Lagrangian mechanics for nonh
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -24,18 +25,21 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant
+from geonh.arguments.validators import as_constant, as_float64
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
+from geonh.runs.loop import IntegrationError
 from geonh.runs.solve import solve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
 """Gauss's quadrature in each step."""
 STEPS = (2, 4, 8, 16, 32, 64, 128)
 """Numbers of steps of order 8, tried until the result does not change."""
+RESOLVED = 1e-8
+"""Such a change below which the motion is resolved, so that an error is of rounding where it falls no more."""
 ROUNDING = 5e-15
 """Change relative to 1 and the size of the result at which it has converged."""
 DIFFERENCE = 1e-4
@@ -81,7 +85,7 @@ def exact_step(system: System, *, xi0: Any, g0: Any = None, dt: float, t0: float
     g0 : point of the group, optional
         Configuration; the identity when left out.
     dt : float
-        Length h, s; so short that the motion is resolved by 128 steps of order 8.
+        Length h, s, negative for a motion back in time; so short that 128 steps of order 8 resolve the motion.
     t0 : float
         Time, s.
 
@@ -93,7 +97,7 @@ def exact_step(system: System, *, xi0: Any, g0: Any = None, dt: float, t0: float
     ------
     TypeError, ValueError
         If an argument is of another type, a shape does not fit, or the state is off the constraints; for constraints on
-        positions.
+        positions; if 128 steps do not resolve the motion.
     IntegrationError
         If the motion fails.
 
@@ -105,16 +109,31 @@ def exact_step(system: System, *, xi0: Any, g0: Any = None, dt: float, t0: float
        for nonholonomic mechanics", Numerische Mathematik 151 (2022), 49–98.
     """
     refuse_holonomic(system, "an exact discrete step")
+    h = float(as_constant(dt, "dt"))
     before, change = None, np.inf
-    for n_steps in STEPS:
-        found = _motion(system, xi0, g0, dt, t0, n_steps)
-        flat = np.concatenate([*map(np.ravel, found[0] if isinstance(found[0], tuple) else (found[0],)), *found[1:]])
+    for n_steps in _counts(system, xi0, h):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of steps too long, which the comparison tells
+                found = _motion(system, xi0, g0, h, t0, n_steps)
+        except IntegrationError:
+            if n_steps == STEPS[-1]:
+                raise
+            before, change = None, np.inf
+            continue
+        flat = np.concatenate([*map(np.ravel, _entries(found[0])), *found[1:]])
         if before is not None:
             new = float(np.max(np.abs(flat - before) / (1 + np.abs(flat))))
-            if new <= ROUNDING or new > 0.5 * change:  # rounding, or no more to gain
-                return ExactStep(found[0], found[1], found[2], float(found[3][0]), min(new, change))
+            if new <= ROUNDING or RESOLVED > new > 0.5 * change:  # rounding, or no more to gain
+                change = min(new, change)
+                break
             change = new
         before = flat
+    if not change < RESOLVED:
+        raise ValueError(
+            f"dt = {h:g} is too long for {system.name}: the motion still changes by {change:.2g} between "
+            f"{STEPS[-2]} and {STEPS[-1]} steps; lower dt"
+        )
     return ExactStep(found[0], found[1], found[2], float(found[3][0]), change)
 
 
@@ -152,6 +171,8 @@ def exact_discrete_lagrangian(system: System, W: Any, *, g0: Any = None, dt: flo
        for nonholonomic mechanics", Numerische Mathematik 151 (2022), 49–98.
     """
     refuse_holonomic(system, "an exact discrete step")
+    if W is None:
+        raise TypeError(f"W must be a point of {system.group}, got None")
     if system.is_nonlinear:
         raise ValueError(f"{system.name} has constraints nonlinear in the velocity, for which this is not implemented")
     group, h = system.group, float(as_constant(dt, "dt"))
@@ -179,8 +200,8 @@ def exact_discrete_lagrangian(system: System, W: Any, *, g0: Any = None, dt: flo
         size, best = float(np.abs(change).max()), (step, miss)
         step, miss = missed(xi := xi - change)
     step, miss = best
-    scale = 1 + h * np.abs(step.xi0).max()
-    if not size < ON_CONSTRAINT * scale / h:
+    scale = 1 + abs(h) * np.abs(step.xi0).max()
+    if not size < ON_CONSTRAINT * scale / abs(h):
         raise ValueError(f"no motion of {system.name} from g0 to g0·W in dt = {h:g} was found: take a nearer W")
     if np.abs(miss).max() > ON_CONSTRAINT * scale:
         raise ValueError(
@@ -188,6 +209,15 @@ def exact_discrete_lagrangian(system: System, W: Any, *, g0: Any = None, dt: flo
             f"dt = {h:g} misses it by {np.abs(miss).max():.2g}"
         )
     return step
+
+
+def _counts(system: System, xi0: Any, h: float) -> list[int]:
+    """Numbers of steps in which ξ₀ turns the body by less than a radian each."""
+    turn = abs(h) * float(system.group.turn(as_float64(xi0, "xi0", (system.group.dim,))))
+    counts = [n for n in STEPS if turn < n]
+    if len(counts) < 2:
+        raise ValueError(f"dt = {h:g} is too long for {system.name}: xi0 turns the body by {turn:.3g} rad; lower dt")
+    return counts
 
 
 def _motion(

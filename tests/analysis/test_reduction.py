@@ -203,6 +203,51 @@ def test_forces_are_pulled_back_and_parameters_stay():
 
 
 @pytest.mark.slow
+def test_a_lift_has_the_parameters_of_its_run():
+    system = gn.System(
+        Translations(3),
+        metric=[1.0, 2.0, 0.5],
+        distribution=gn.Distribution(lambda x, p: jnp.stack([-p["a"] * x[1], 0.0, 1.0])[None]),
+        potential=lambda x, p: 0.5 * p["k"] * x[0] ** 2,
+        parameters={"a": 1.3, "k": 1.0},
+        base=("x", "y"),
+    )
+    other = system.with_parameters(a=0.4, k=3.0)
+    reduction, g0 = reduce(system, eliminate=True), np.array([0.5, 0.2, 1.0])
+    xi0 = other.project(g0, [0.3, 0.7, 0.0])
+    below = reduction.system.with_parameters(a=0.4, k=3.0)
+    run = gn.solve(below, "gauss6", g0=g0[:2], xi0=xi0[:2], dt=0.02, n_steps=20)
+    exact = gn.solve(other, "gauss6", g0=g0, xi0=xi0, dt=0.02, n_steps=20)
+    lifted = reduction.lift(run, g0)
+    assert difference(lifted, exact) < 1e-12
+    np.testing.assert_allclose(lifted.energy, exact.energy, atol=1e-12)
+    at_times = gn.solve(below, "gauss6", g0=g0[:2], xi0=xi0[:2], dt=0.02, n_steps=20, t_eval=[0.0, 0.13])
+    with pytest.raises(ValueError, match="not those of t_eval"):
+        reduction.lift(at_times, g0)
+    np.testing.assert_allclose(reduction.phase(run)[2], exact.g[-1, 2] - g0[2], atol=1e-12)
+
+
+def of_height(x, p):
+    return p["k"] * x[2, 2]
+
+
+@pytest.mark.slow
+def test_a_lift_to_the_whole_group_has_the_parameters_of_its_run(tmp_path):
+    def top(*moments):
+        return gn.System(SO3(), metric=moments, potential=of_height, parameters={"k": 1.0}, name="top")
+
+    reduction = reduce(top(1.0, 2.0, 3.0))
+    options = {"xi0": [0.1, 0.2, 2.0], "dt": 0.02, "n_steps": 3}
+    run = gn.solve(reduction.system.with_parameters(k=3.0), "rkmk4", **options)
+    np.testing.assert_allclose(reduction.lift(run).energy, run.energy, atol=1e-14)
+    run.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="lift before saving"):
+        reduction.lift(gn.Trajectory.load(tmp_path / "run.nc"))
+    with pytest.raises(ValueError, match="not of another: metric: 3 there, 5 here"):
+        reduce(top(1.0, 2.0, 5.0)).lift(run)
+
+
+@pytest.mark.slow
 def test_the_error_of_the_lift_is_of_order_six():
     reduction = reduce(gn.systems.chaplygin_sphere(table_rate=0.0), eliminate=True)
     state = {"g0": np.asarray(SO3().exp([0.3, -0.2, 0.5])), "xi0": [2.0, -1.0, 1.5]}

@@ -35,6 +35,28 @@ def test_the_oscillator_in_closed_form():
     back = exact_discrete_lagrangian(oscillator(), [y - x], g0=[x], dt=h)
     assert abs(back.xi0[0] - v) < 1e-13
     assert abs(back.lagrangian - exact) < 1e-13
+    earlier = exact_discrete_lagrangian(oscillator(), [x * np.cos(h) - v * np.sin(h) - x], g0=[x], dt=-h)
+    assert abs(earlier.xi0[0] - v) < 1e-13
+
+
+@pytest.mark.slow
+def test_long_steps_are_resolved_or_refused():
+    x, v = 0.7, -0.4
+    for h in (6.0, 12.0, 30.0):
+        step = exact_step(oscillator(), xi0=[v], g0=[x], dt=h)
+        assert abs(step.W[0] - (x * np.cos(h) + v * np.sin(h) - x)) < 1e-13 + step.error
+        assert step.error < 1e-8
+    for h in (100.0, 200.0):
+        with pytest.raises(ValueError, match="too long for oscillator"):
+            exact_step(oscillator(), xi0=[v], g0=[x], dt=h)
+    body = gn.System(SO3(), metric=[1.0, 1.0, 2.0], name="body")
+    for spin in (5.0, 20.0):  # several turns: W is the product of two rotations
+        omega = np.array([0.3, 0.0, spin])
+        about_momentum, about_axis = np.array([0.3, 0.0, 2 * spin]), np.array([0.0, 0.0, -spin])
+        exact = SO3().compose(SO3().exp(about_momentum), SO3().exp(about_axis))
+        np.testing.assert_allclose(exact_step(body, xi0=omega, dt=1.0).W, exact, atol=1e-11)
+    with pytest.raises(ValueError, match="turns the body by 200 rad"):
+        exact_step(body, xi0=[0.0, 0.0, 200.0], dt=1.0)
 
 
 @pytest.mark.slow
