@@ -57,8 +57,11 @@ def in_spatial_velocities(system: System) -> System:
     A homogeneous ball does not distinguish its own points: with its inertia isotropic the Chaplygin sphere becomes the
     rolling ball of the catalogue.
 
+    >>> import geonh as gn
     >>> sphere = gn.systems.chaplygin_sphere(J=[2.0, 2.0, 2.0])
     >>> ball = gn.mechanics.reduce(gn.mechanics.in_spatial_velocities(sphere)).system
+    >>> print(ball.group)
+    R² × SO(3)ᵒᵖ
     """
     if system.is_timed or isinstance(system.distribution, VelocityConstraints):
         how = "depends on the time" if system.is_timed else "has constraints nonlinear in the velocity"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 N_BODIES = 8
 N_TRACE = 1500
 UNLIKE = 12.0
-"""Ratio of angles, of one radian at least, from which they have panels of their own."""
-SMALL = 40.0
+"""Ratio of angles or velocities, of one at least, from which they have panels of their own."""
+SMALL = 20.0
 """Size of the motion in sizes of the largest body beyond which bodies are drawn enlarged."""
 READABLE = 1 / 12
 """Size to which they are enlarged at most, in sizes of the motion."""
@@ -231,9 +231,10 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     units = component_units(a["point_names"], a["velocity_names"], a["units"])
     for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
         columns = [i for i, name in enumerate(a["velocity_names"]) if units[name] == unit]
-        if columns:
-            label = f"angular velocity\n({unit})" if unit.startswith("rad/") else with_unit("velocity", unit)
-            panels.append((label, [a["velocity_names"][i] for i in columns], xi[:, columns]))
+        label = f"angular velocity\n({unit})" if unit.startswith("rad/") else with_unit("velocity", unit)
+        for chosen in _alike(xi[:, columns]):
+            alike = [columns[i] for i in chosen]
+            panels.append((label, [a["velocity_names"][i] for i in alike], xi[:, alike]))
     panels += _forces(trajectory)
     panels.append((with_unit("energy", units_of(trajectory).energy), ["energy"], trajectory.energy[:, None]))
     return panels
@@ -242,7 +243,7 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
 def _alike(values: np.ndarray) -> list[list[int]]:
     """Columns that can be read on one axis: sizes differ by less than ``UNLIKE`` within a group, the small ones first.
 
-    A wheel that has turned by 500 rad would make a line of a hinge's angle.
+    A wheel that has turned by 500 rad, or turns at 50 rad/s, would make a line of a hinge's angle, or rate.
     """
     sizes = np.abs(values).max(axis=0, initial=0.0)
     groups: list[list[int]] = []

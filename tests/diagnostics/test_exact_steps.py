@@ -91,15 +91,33 @@ def test_order_of_the_discrete_lagrangians(rule):
     assert abs(np.polyfit(np.log(sizes), np.log(errors), 1)[0] - order - 1) < 0.1
 
 
+@functools.cache
+def motion(name, seconds):
+    """System, start and end of a motion."""
+    entry = gn.systems.catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    step = exact_step(system, xi0=start.xi0, g0=start.g0, dt=seconds)
+    return system, start, np.asarray(system.group.compose(system.point(start.g0), step.W))
+
+
+FEWEST = {1: 40, 2: 16, 4: 16, 5: 32, 6: 6, 8: 4}
+"""Least number of steps in a second, by the order of a method."""
+OTHERS = {"variational": ("heavy-top", 1), "rkmk8": ("suslov", 1)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "order"), [("gni", 2), ("projected", 2), ("dla", 2), ("gauss4", 4), ("rkmk4", 4), ("lobatto4", 4)]
-)
-def test_order_of_methods_for_constraints(method, order):
-    sleigh, xi = gn.systems.chaplygin_sleigh(), [0.8, -0.5, 0.0]
-    exact = exact_step(sleigh, xi0=xi, dt=1.0)
-    counts = np.array([10, 20, 40, 80])
-    errors = [np.abs(gn.solve(sleigh, method, xi0=xi, dt=1 / n, n_steps=n).g[-1] - exact.W).max() for n in counts]
+@pytest.mark.parametrize("name", gn.methods)
+def test_order_of_every_method(name):
+    of, seconds = OTHERS.get(name, ("contact-oscillator", 3))
+    system, start, end = motion(of, float(seconds))
+    method = gn.integrators.Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
+    order = method.guarantees.order
+    counts = seconds * FEWEST[order] * np.array([2, 3, 4, 6]) // 2
+    errors = [
+        np.abs(gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=seconds / n, n_steps=int(n)).g[-1] - end).max()
+        for n in counts
+    ]
     assert abs(-np.polyfit(np.log(counts), np.log(errors), 1)[0] - order) < 0.1
 
 
