@@ -83,9 +83,11 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False) -> 
     Symmetries combining several factors, as the rotation of a table with the ball on it, are not used. Right
     translations, symmetries of the material, are left translations of the system in spatial velocities
     (``mechanics.in_spatial_velocities``). A rolling body or a tree becomes a plain ``System``, whose contacts are not
-    tested for jumps between nodes. Forces that need controls are taken to be invariant. A horizontal
-    symmetry gives no smaller system here: its momentum is a first integral (``analysis.first_integrals``). Digits are
-    lost on the shapes where symmetries are nearly tangent to D.
+    tested for jumps between nodes. Forces are tested with one value of the controls; those of controls that are no
+    number, nor a vector of at most n, are taken to be invariant. Invariance is tested at random states about the
+    identity: what breaks a symmetry elsewhere, as a wall far away, is not seen; ``symmetry`` gives the true ones then.
+    A horizontal symmetry gives no smaller system here: its momentum is a first integral (``analysis.first_integrals``).
+    Digits are lost on the shapes where symmetries are nearly tangent to D.
 
     References
     ----------
@@ -126,7 +128,8 @@ def _given(system: System, symmetry: Any) -> np.ndarray:
     X = generators_or_default(system, None)
     if len(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) != len(rows):
         raise ValueError(
-            f"symmetry has elements that are not symmetries of {system.name}; mechanics.symmetries finds them"
+            f"symmetry has elements that are not symmetries of {system.name} and its forces; mechanics.symmetries "
+            "finds those of all but the forces"
         )
     return rows
 

@@ -79,7 +79,10 @@ def symmetries(
 
 @in_float64
 def symmetries_with_forces(system: System, generators: Generators | None = None) -> Array:
-    """Left translations among ``symmetries`` that leave the forces invariant too, as far as these need no controls."""
+    """Left translations among ``symmetries`` that leave the forces invariant too, with some value of the controls.
+
+    Forces of controls that are no number, nor a vector of at most n, are not tested.
+    """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
         moved = _each(
@@ -89,18 +92,31 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
 
     def force(g: Point, xi: Array) -> Array:
         x, t = system.at(g), jnp.full((), SOME_TIME)
-        of_forces = system.force(t, x, xi) if known else jnp.zeros(0)
+        of_forces = jnp.zeros(0) if system.forces is None or not tested else system.force(t, x, xi, controls)
         if system.multiplier_forces is None:
             return of_forces
         lam = jnp.ones(len(system.annihilator(x)))
         return jnp.concatenate([of_forces, system.multiplier_forces.value(t, x, xi, lam, system.parameters)])
 
-    X, known = generators_or_default(system, generators), system.forces is not None
-    try:
-        jax.eval_shape(force, system.group.identity(), jnp.zeros(system.group.dim))
-    except (TypeError, ValueError):
-        known = False  # they need controls
+    X = generators_or_default(system, generators)
+    tested, controls = _some_controls(system)
     return _null_space(system, change, 16, 0, 1e-9)
+
+
+def _some_controls(system: System) -> tuple[bool, Array | None]:
+    """Controls with which forces can be computed, None if they need none; False first if none were found."""
+    n = system.group.dim
+
+    def force(u: Array | None) -> Array:
+        return system.force(jnp.full((), SOME_TIME), system.at(system.group.identity()), jnp.zeros(n), u)
+
+    for u in (None, *(0.3 + 1 / (1 + jnp.arange(size)) for size in range(n, 0, -1)), jnp.full((), 0.7)):
+        try:
+            if jax.eval_shape(force, u).shape == (n,):
+                return True, u
+        except (TypeError, ValueError, IndexError):
+            continue
+    return False, None
 
 
 def _changes(system: System, X: Generators, g: Point, xi: Array, scale: Array) -> Array:

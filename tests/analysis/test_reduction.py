@@ -348,6 +348,18 @@ def test_what_the_base_becomes():
     np.testing.assert_allclose(top.at(R), R[2], atol=1e-15)
 
 
+def pushed_by_one(t, x, xi, u):
+    return jnp.concatenate([u, jnp.zeros(1)]) * jnp.sin(x[0])
+
+
+def pushed_by_two(t, x, xi, u):
+    return jnp.stack([u[0] * jnp.sin(x[0]), u[1]])
+
+
+def pushed_by_a_number(t, x, xi, u):
+    return jnp.stack([u * jnp.sin(x[0]), 0.0])
+
+
 @pytest.mark.slow
 def test_what_is_refused():
     veselova, sphere = gn.systems.veselova(), gn.systems.chaplygin_sphere(table_rate=0.0)
@@ -371,6 +383,11 @@ def test_what_is_refused():
         reduce(gn.systems.snakeboard_absolute(), [1.0, 0.0, 0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="no symmetries"):
         reduce(gn.systems.contact_oscillator())
+    for pushed in (pushed_by_one, pushed_by_two, pushed_by_a_number):
+        driven = gn.System(Translations(2), metric=[1.0, 1.0], forces=pushed, name="driven")
+        assert reduce(driven).system.action.names == ("x",)
+        with pytest.raises(ValueError, match="not symmetries of driven and its forces"):
+            reduce(driven, [1.0, 0.0])
     reduction = reduce(gn.systems.nonholonomic_particle(), eliminate=True)
     with pytest.raises(ValueError, match="breaks the constraints"):
         reduction.start([0.0, 1.0, 0.0], [1.0, 0.0, 0.0])
