@@ -36,6 +36,9 @@ from geonh.mechanics.momentum import generators_or_default
 from geonh.mechanics.symmetry import across, derivative_along
 from geonh.mechanics.system import System
 
+PARALLEL = 1e-6
+"""Least singular value of μXᵀ, of normalised rows, at which symmetries count as transverse to the constraints."""
+
 
 class Chaplygin(eqx.Module):
     """System with the elements of its symmetry algebra that are transverse to D, shape=[m, k], and its generators."""

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.echelon import NEGLIGIBLE
+from geonh.analysis.chaplygin import PARALLEL
 from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed, mapped
@@ -126,6 +127,12 @@ class Reduction:
         shapes = self.shapes.with_parameters(parameters)
         h = self._group_part(shapes, run, g0)
         g, p = mapped(_lifted, shapes, (h, run.g, run.xi))
+        crossing = np.linalg.svd(np.asarray(mapped(_crossing, shapes, g)), compute_uv=False)[:, -1]
+        if not crossing.min() >= PARALLEL:
+            raise ValueError(
+                f"at t = {run.t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
+                f"{self.original.name}: they determine no motion there"
+            )
         group = self.original.group
         nodes = Nodes(run.nodes.k, np.asarray(mapped(_vector_of, group, g)), p, p, run.nodes.t)
         attributes = {
@@ -249,6 +256,10 @@ def _turning(shapes: Shapes, state: ShapeState) -> Array:
 def _moved(tree: tuple, h: Point) -> Point:
     group, start = tree
     return group.compose(start, h)
+
+
+def _crossing(shapes: Shapes, g: Point) -> Array:
+    return shapes.chaplygin.crossing(g)
 
 
 def _lifted(shapes: Shapes, node: tuple[Point, Point, Array]) -> tuple[Point, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.echelon import echelon, rank_of
-from geonh.analysis.chaplygin import Chaplygin
+from geonh.analysis.chaplygin import PARALLEL, Chaplygin
 from geonh.analysis.lifting import Reduction
 from geonh.analysis.rebased import rebased
 from geonh.analysis.shapes import (
@@ -34,8 +34,6 @@ from geonh.mechanics.momentum import generators_or_default
 from geonh.mechanics.symmetry import symmetries_with_forces
 from geonh.mechanics.system import FirstIntegral, System
 
-PARALLEL = 1e-6
-"""Least singular value of μXᵀ, of normalised rows, at which symmetries count as transverse to the constraints."""
 STATES = 4
 """Number of random states at which affine parts and first integrals are tested."""
 

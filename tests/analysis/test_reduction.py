@@ -361,6 +361,17 @@ def pushed_by_a_number(t, x, xi, u):
 
 
 @pytest.mark.slow
+def test_a_lift_where_symmetries_are_tangent_to_the_constraints_is_refused():
+    particle = gn.System(
+        Translations(3), metric=[1.0, 1.0, 1.0], distribution=gn.Distribution(lambda x: [[-x[0], 0.0, 1.0]]), base=["y"]
+    )
+    reduction = reduce(particle, [1.0, 0.0, 0.0], eliminate=True)
+    run = gn.solve(reduction.system, "rkmk4", g0=[1e-7, 0.0], xi0=[0.0, 1e-9], dt=1e-3, n_steps=2)
+    with pytest.raises(ValueError, match="the symmetries are tangent to the constraints of"):
+        reduction.lift(run)
+
+
+@pytest.mark.slow
 def test_what_is_refused():
     veselova, sphere = gn.systems.veselova(), gn.systems.chaplygin_sphere(table_rate=0.0)
     with pytest.raises(ValueError, match="not symmetries of veselova"):
