@@ -31,7 +31,7 @@ from geonh.groups.base import Point
 from geonh.groups.translations import Torus, Translations
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.momentum import generators_or_default
-from geonh.mechanics.symmetry import symmetries_with_forces
+from geonh.mechanics.symmetry import refuse_unlike, symmetries_with_forces
 from geonh.mechanics.system import FirstIntegral, System
 
 STATES = 4
@@ -94,11 +94,7 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False) -> 
     .. [Bloch1996] A. M. Bloch, P. S. Krishnaprasad, J. E. Marsden, R. M. Murray, "Nonholonomic mechanical systems with
        symmetry", Archive for Rational Mechanics and Analysis 136 (1996), 21–99.
     """
-    if system.is_timed or system.is_nonlinear:
-        how = "depends on the time" if system.is_timed else "has constraints nonlinear in the velocity"
-        raise ValueError(f"{system.name} {how}: reduce is for others")
-    if system.multiplier_forces is not None and system.multiplier_forces.is_held:
-        raise ValueError(f"{system.name} has friction that depends on where a step begins: reduce is for others")
+    refuse_unlike(system, "reduce")
     rows = _symmetries(system) if symmetry is None else _given(system, symmetry)
     if as_flag(eliminate, "eliminate"):
         return _to_shapes(system, rows, symmetry is None)
@@ -237,7 +233,7 @@ def _least_crossing(rows: np.ndarray, found: _Conditions) -> float:
 
 
 def _transverse_part(system: System, rows: np.ndarray, found: _Conditions) -> np.ndarray:
-    """Of the symmetries the translations, rotations or factors, as many as constraints, that are most transverse."""
+    """Translations, rotations or factors among the symmetries, as many as constraints, that are most transverse."""
     n, m, begin = system.group.dim, found.forms.shape[1], 0
     choices: list[list[list[int]]] = []
     for factor in getattr(system.group, "factors", (system.group,)):

@@ -17,12 +17,12 @@ from jax import Array
 
 from geonh.arguments.signatures import validated
 from geonh.geometry.distribution import AffineDistribution, Distribution
-from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups.base import LieGroup, Point
 from geonh.groups.opposite import Opposite
 from geonh.groups.product import Product
 from geonh.groups.translations import Torus, Translations
 from geonh.mechanics.first_integral import FirstIntegral
+from geonh.mechanics.symmetry import refuse_unlike
 from geonh.mechanics.system import System, replaced
 
 
@@ -63,11 +63,7 @@ def in_spatial_velocities(system: System) -> System:
     >>> print(ball.group)
     R² × SO(3)ᵒᵖ
     """
-    if system.is_timed or isinstance(system.distribution, VelocityConstraints):
-        how = "depends on the time" if system.is_timed else "has constraints nonlinear in the velocity"
-        raise ValueError(f"{system.name} {how}: in_spatial_velocities is for others")
-    if system.multiplier_forces is not None and system.multiplier_forces.is_held:
-        raise ValueError(f"{system.name} has friction that depends on where a step begins")
+    refuse_unlike(system, "in_spatial_velocities")
     lagrangian = system.lagrangian_function is not None
     metric = system.hessian if lagrangian else system.metric
     return System(

@@ -171,6 +171,20 @@ def horizontal_symmetries(
     return _null_space(system, change, samples, seed, tol)
 
 
+def refuse_unlike(system: System, name: str) -> None:
+    """Raise ValueError, with the function's name, if functions of a system are not those of base points alone."""
+    for unlike, how in (
+        (system.is_timed, "depends on the time"),
+        (system.is_nonlinear, "has constraints nonlinear in the velocity"),
+        (
+            system.multiplier_forces is not None and system.multiplier_forces.is_held,
+            "has friction that depends on where a step begins",
+        ),
+    ):
+        if unlike:
+            raise ValueError(f"{system.name} {how}: {name} is for others")
+
+
 def change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) -> Array:
     """Derivative of ℓ along each generator's lift to velocities, shape=[1, k]."""
 
