@@ -13,15 +13,16 @@ from jax import Array
 from geonh.algebra.echelon import NEGLIGIBLE
 from geonh.analysis.chaplygin import PARALLEL
 from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_float64
 from geonh.engine import computed, mapped
 from geonh.geometry.cosets import Cosets
 from geonh.groups.base import Point
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.symmetry import refuse_asymmetric
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.nodes import Nodes
-from geonh.results.record import RunState
-from geonh.results.same_system import differences, function_values
+from geonh.results.record import RunState, unflatten
+from geonh.results.same_system import as_data, parameters_of_run
 from geonh.results.trajectory import Trajectory
 
 
@@ -61,8 +62,27 @@ class Reduction:
     symmetry: np.ndarray
     shapes: Shapes | None = None
 
+    def with_parameters(self, **changes: Any) -> Reduction:
+        """The reduction with other values of some parameters, of both systems.
+
+        Parameters
+        ----------
+        **changes : array_like or callable
+            New values by name, of the same shapes.
+
+        Returns
+        -------
+        Reduction
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for ``System.with_parameters``; if the symmetries are none for these values.
+        """
+        return self._at(dict(self.system.with_parameters(**changes).parameters))
+
     def start(self, g0: Any, xi0: Any) -> ReducedState:
-        """State of the reduced system at a state of the original one.
+        """State of the reduced system at a state of the original one, with the parameters of this reduction.
 
         Parameters
         ----------
@@ -107,7 +127,7 @@ class Reduction:
         Returns
         -------
         Trajectory
-            At the same nodes. After elimination of constraints its part in H has an error of order 6 in the steps
+            At the same nodes, with its events. After elimination its part in H has an error of order 6 in the steps
             of the run, in addition to that of the run, and satisfies the constraints; it is read, plotted and saved,
             but not resumed.
 
@@ -117,24 +137,31 @@ class Reduction:
             If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node;
             after elimination of constraints, for runs at times of ``t_eval``.
         """
-        parameters = self._parameters_of(run)
-        original = with_parameters(self.original, parameters)
+        own = self._at_parameters_of(run)
         if self.shapes is None:
             if g0 is not None and np.abs(self._vector(g0) - run.g_vector[0]).max() > NEGLIGIBLE:
                 raise ValueError("g0 must be the first point of the run, which has the group part already")
             named = {**run.attributes, "system": self.original.name}
-            return replace(run.with_run(system=original, function_values=None), attributes=named, loaded={})
-        shapes = self.shapes.with_parameters(parameters)
-        h = self._group_part(shapes, run, g0)
-        g, p = mapped(_lifted, shapes, (h, run.g, run.xi))
-        crossing = np.linalg.svd(np.asarray(mapped(_crossing, shapes, g)), compute_uv=False)[:, -1]
+            return replace(run.with_run(system=own.original, function_values=None), attributes=named, loaded={})
+        return own._over(run, g0)
+
+    def _over(self, run: Trajectory, g0: Any) -> Trajectory:
+        """Run over one on the shapes, of the same parameters, with its events."""
+        group, crossings, N = self.original.group, run.crossings, len(run)
+        k, t, s, sigma = run.k, run.t, run.g, run.xi
+        if crossings is not None:
+            at = unflatten(crossings.g_vector, run.attributes["point_shapes"], run.attributes["point_is_tuple"])
+            k, t, s, sigma = jax.tree.map(
+                lambda *parts: np.concatenate(parts), (k, t, s, sigma), (crossings.k, crossings.t, at, crossings.xi)
+            )
+        h = self._group_part(run, g0, t[N:])
+        g, p = mapped(_lifted, self.shapes, (h, s, sigma))
+        crossing = np.linalg.svd(np.asarray(mapped(_crossing, self.shapes, g)), compute_uv=False)[:, -1]
         if not crossing.min() >= PARALLEL:
             raise ValueError(
-                f"at t = {run.t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
+                f"at t = {t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
                 f"{self.original.name}: they determine no motion there"
             )
-        group = self.original.group
-        nodes = Nodes(run.nodes.k, np.asarray(mapped(_vector_of, group, g)), p, p, run.nodes.t)
         attributes = {
             **run.attributes,
             "system": self.original.name,
@@ -146,7 +173,17 @@ class Reduction:
             "units": dict(self.original.units),
             "method": f"lift of {run.attributes['method']}",
         }
-        return replace(run, nodes=nodes, run=RunState(original, None, run.clock), attributes=attributes, loaded={})
+        nodes = Nodes(k, np.asarray(mapped(_vector_of, group, g)), p, p, t)
+        state = RunState(self.original, None, run.clock)
+        lifted = replace(run, nodes=nodes.taken(np.s_[:N]), run=state, attributes=attributes, loaded={})
+        if run.nodes.t is None:
+            lifted = replace(lifted, nodes=lifted.nodes._replace(t=None))
+        if crossings is None:
+            return lifted
+        there = replace(lifted, nodes=nodes.taken(np.s_[N:]))
+        return lifted.with_run(
+            crossings=crossings._replace(g_vector=there.g_vector, xi=there.xi, multipliers=there.multipliers)
+        )
 
     def phase(self, run: Trajectory) -> Point:
         """Displacement k ∈ H by a run of the reduced system, after elimination of constraints: where its shape returns,
@@ -168,8 +205,8 @@ class Reduction:
         """
         if self.shapes is None:
             raise ValueError("the runs of this reduction have the group part already: compare their ends")
-        shapes = self.shapes.with_parameters(self._parameters_of(run))
-        return jax.tree.map(lambda a: a[-1], self._group_part(shapes, run, None))
+        path = self._at_parameters_of(run)._group_part(run, None, np.zeros(0))
+        return jax.tree.map(lambda a: a[-1], path)
 
     def __str__(self) -> str:
         what = "to its shapes" if self.shapes is not None else f"to the base {type(self.system.action).__name__}"
@@ -184,25 +221,20 @@ class Reduction:
     def _vector(self, g: Any) -> np.ndarray:
         return np.asarray(computed(_vector_of, self.original.group, self.original.point(g)))
 
-    def _parameters_of(self, run: Trajectory) -> dict[str, Any]:
-        """Parameters of a run of the reduced system; ValueError for one of another system."""
-        if not isinstance(run, Trajectory):
-            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
-        if run.attributes["system"] != self.system.name:
-            raise ValueError(f"run must be of {self.system.name!r}, not of {run.attributes['system']!r}")
-        if run.system is None or run.method is None or run.clock is None:
-            raise ValueError(
-                "run must be one that was made here: a file does not hold its system, so lift before saving"
-            )
-        changes = differences(run, function_values(run, run.system, None), self.system, None)
-        changes.pop("parameters", None)
-        if changes:
-            what = "; ".join(f"{name}: {words}" for name, words in changes.items())
-            raise ValueError(f"run must be of this reduction's system {self.system.name!r}, not of another: {what}")
-        return dict(run.system.parameters)
+    def _at_parameters_of(self, run: Trajectory) -> Reduction:
+        """The reduction with the parameters of a run of the reduced system; ValueError for one of another system."""
+        return self._at(parameters_of_run(run, self.system))
 
-    def _group_part(self, shapes: Shapes, run: Trajectory, g0: Any) -> Point:
-        """h at the nodes of a run."""
+    def _at(self, parameters: dict[str, Any]) -> Reduction:
+        """The reduction with other parameters; ValueError where the symmetries are none for them."""
+        original = with_parameters(self.original, parameters)
+        if as_data(parameters) != as_data(self.system.parameters):
+            refuse_asymmetric(original, self.symmetry)
+        shapes = None if self.shapes is None else self.shapes.with_parameters(parameters)
+        return replace(self, system=with_parameters(self.system, parameters), original=original, shapes=shapes)
+
+    def _group_part(self, run: Trajectory, g0: Any, times: np.ndarray) -> Point:
+        """h at the nodes of a run, and at times within it, which are joined to those of its steps."""
         if run.nodes.t is not None and not isinstance(run.method, VariableSteps):
             raise ValueError("run must hold its own nodes, not those of t_eval=, between which its steps are unknown")
         group, first = self.original.group, jax.tree.map(lambda a: a[0], run.g)
@@ -213,18 +245,21 @@ class Reduction:
             gap = max(float(np.abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (over, first)), strict=True))
             if gap > NEGLIGIBLE:
                 raise ValueError(f"g0 is over another shape than that at the beginning of the run, by {gap:.2g}")
-            start = computed(_group_part_of, shapes, (g, first))
-        if len(run) == 1:
-            return jax.tree.map(lambda a: np.asarray(a)[None], start)
+            start = computed(_group_part_of, self.shapes, (g, first))
         steps = np.diff(run.k) if run.nodes.t is None else np.ones(len(run) - 1, int)
         lengths = np.repeat(np.diff(run.t) / steps, steps)
-        begins = np.repeat(run.t[:-1], steps) + lengths * np.concatenate([np.arange(n) for n in steps])
-        inner = run((begins[:, None] + lengths[:, None] * GAUSS).ravel())
-        eta = mapped(_turning, shapes, (inner.g, inner.xi)).reshape(len(lengths), 3, -1)
-        logarithms = mapped(magnus, group, (lengths, eta))
-        after = jax.tree.map(lambda a: a[np.cumsum(steps) - 1], computed(products, group, logarithms))
-        path = jax.tree.map(lambda a, e: np.concatenate([np.asarray(e)[None], a]), after, group.identity())
-        return mapped(_moved, (group, start), path)
+        begins = np.repeat(run.t[:-1], steps) + lengths * np.concatenate([np.arange(0), *map(np.arange, steps)])
+        wanted, sign = np.concatenate([run.t, times]), np.sign(run.dt)
+        grid = sign * np.unique(sign * np.concatenate([begins, wanted]))
+        path = jax.tree.map(lambda a: np.asarray(a)[None], group.identity())
+        if len(grid) > 1:
+            lengths = np.diff(grid)
+            inner = run((grid[:-1, None] + lengths[:, None] * GAUSS).ravel())
+            eta = mapped(_turning, self.shapes, (inner.g, inner.xi)).reshape(len(lengths), 3, -1)
+            after = computed(products, group, mapped(magnus, group, (lengths, eta)))
+            path = jax.tree.map(lambda e, a: np.concatenate([e, a]), path, after)
+        places = np.searchsorted(sign * grid, sign * wanted)
+        return mapped(_moved, (group, start), jax.tree.map(lambda a: a[places], path))
 
 
 def _vector_of(group: Any, g: Point) -> Array:

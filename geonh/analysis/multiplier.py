@@ -12,11 +12,11 @@ from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin
 from geonh.analysis.new_time import GyroscopicForces, HamiltonianMetric, Multiplier, Potential
-from geonh.arguments.validators import shortly
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.symmetry import derivative_along
 from geonh.mechanics.system import System
+from geonh.results.same_system import as_data, parameters_of_run
 from geonh.results.trajectory import Trajectory
 
 TINY = 1e-12
@@ -188,14 +188,14 @@ class Hamiltonisation:
         Raises
         ------
         TypeError, ValueError
-            If ``run`` is no trajectory, or one of another system; if φ is not in the span of the candidates.
+            If ``run`` is no trajectory, or one of another system or from a file; if φ is not in the span of the
+            candidates; if the run has other parameters than the system had.
         """
-        if not isinstance(run, Trajectory):
-            raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
-        known, own = self._known(), self._name_in_new_time
-        if run.attributes["system"] != own:
-            raise ValueError(f"run must be of {own!r}, which system() returns, not of {run.attributes['system']!r}")
-        slowness, rates = mapped(_slowness, (self.chaplygin.system, known), (run.g, run.xi))
+        known = self._known()
+        own = self.chaplygin.system
+        if as_data(parameters_of_run(run, self.system())) != as_data(own.parameters):
+            raise ValueError(f"run has other parameters than {own.name} had: hamiltonise it with these")
+        slowness, rates = mapped(_slowness, (own, known), (run.g, run.xi))
         h = np.diff(run.t)
         steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12
         return OriginalMotion(np.concatenate([[0.0], np.cumsum(steps)]), run.g, run.xi / slowness[:, None])

@@ -31,7 +31,7 @@ from geonh.groups.base import Point
 from geonh.groups.translations import Torus, Translations
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.momentum import generators_or_default
-from geonh.mechanics.symmetry import refuse_unlike, symmetries_with_forces
+from geonh.mechanics.symmetry import refuse_asymmetric, refuse_unlike, symmetries_with_forces
 from geonh.mechanics.system import FirstIntegral, System
 
 STATES = 4
@@ -119,12 +119,7 @@ def _given(system: System, symmetry: Any) -> np.ndarray:
     brackets = np.einsum("kij,ai,bj->abk", system.group.structure_constants, rows, rows).reshape(-1, n)
     if rank_of(np.concatenate([rows, brackets])) != len(rows):
         raise ValueError("symmetry must span a subalgebra: the brackets of its rows are not in their span")
-    X = generators_or_default(system, None)
-    if len(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) != len(rows):
-        raise ValueError(
-            f"symmetry has elements that are not symmetries of {system.name} and its forces; mechanics.symmetries "
-            "finds those of all but the forces"
-        )
+    refuse_asymmetric(system, rows)
     return rows
 
 

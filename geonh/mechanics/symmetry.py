@@ -103,6 +103,16 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
     return _null_space(system, change, 16, 0, 1e-9)
 
 
+def refuse_asymmetric(system: System, rows: Any) -> None:
+    """Raise ValueError unless rows, shape=[s, n], of left translations leave a system and its forces invariant."""
+    X = generators_or_default(system, None)
+    if len(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) != len(rows):
+        raise ValueError(
+            f"symmetry has elements that are not symmetries of {system.name} and its forces; mechanics.symmetries "
+            "finds those of all but the forces"
+        )
+
+
 def _some_controls(system: System) -> tuple[bool, Array | None]:
     """Controls with which forces can be computed, None if they need none; False first if none were found."""
     n = system.group.dim
@@ -257,7 +267,9 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     rows = in_numpy(changes, *at)(*at)
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
-        raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
+        raise ValueError(
+            f"symmetries are tested at random points near the identity, and {system.name} is not finite at some of them"
+        )
     _, singular, directions = np.linalg.svd(
         np.linalg.qr(rows, mode="r")
     )  # the left factor is as large as rows, squared

@@ -202,6 +202,25 @@ def differences(
     return changes
 
 
+def parameters_of_run(run: Any, system: System) -> dict[str, Any]:
+    """Parameters of a run of a system, with any values of them.
+
+    TypeError for no run; ValueError for one of another system, or one whose system is not known.
+    """
+    if not isinstance(run, Record):
+        raise TypeError(f"run must be a Trajectory, got {shortly(run)}")
+    if run.attributes["system"] != system.name:
+        raise ValueError(f"run must be of {system.name!r}, not of {run.attributes['system']!r}")
+    if run.system is None or run.method is None or run.clock is None:
+        raise ValueError("run must be one that was made here, not one from a file, which does not hold its system")
+    changes = differences(run, function_values(run, run.system, None), system, None)
+    changes.pop("parameters", None)
+    if changes:
+        what = "; ".join(f"{name}: {words}" for name, words in changes.items())
+        raise ValueError(f"run must be of the system {system.name!r} that was made here, not of another: {what}")
+    return dict(run.system.parameters)
+
+
 def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
     """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them."""
     known = trajectory.function_values

@@ -159,11 +159,11 @@ def bound(
     if method is not None and not isinstance(method, Integrator):
         raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {shortly(method)}")
     system, method = system or trajectory.system, method or trajectory.method
+    if trajectory.state is None:
+        raise ValueError(NO_STATE)
     if system is None or method is None:
         missing = "system=" if system is None else "method="
         raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
-    if trajectory.state is None:
-        raise ValueError(NO_STATE)
     refuse_another_space(trajectory, system)
     if describe(method) != trajectory.attributes["method"]:
         raise ValueError(f"the trajectory was made by {trajectory.attributes['method']}, not by {describe(method)}")

@@ -255,7 +255,10 @@ def test_bad_input_is_named():
         hamiltonise(veselova, VERTICAL).original(None)
     system, found = heavy_veselova()
     run = gn.solve(system, xi0=system.project(None, [0.1, 0.2, 0.3]), dt=0.01, n_steps=2)
-    with pytest.raises(ValueError, match=rf"run must be of '{system.name} in the time τ'.* not of '{system.name}'"):
+    with pytest.raises(ValueError, match=rf"run must be of '{system.name} in the time τ', not of '{system.name}'"):
+        found.original(run)
+    run = gn.solve(found.system().with_parameters(J=2 * J), xi0=[0.1, 0.2, 0.0], dt=0.01, n_steps=2)
+    with pytest.raises(ValueError, match="run has other parameters than"):
         found.original(run)
 
 

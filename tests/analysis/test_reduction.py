@@ -202,16 +202,22 @@ def test_forces_are_pulled_back_and_parameters_stay():
         assert np.abs(lifted.xi - exact.xi[::save_every]).max() < 1e-12
 
 
-@pytest.mark.slow
-def test_a_lift_has_the_parameters_of_its_run():
-    system = gn.System(
+def carried(**parameters):
+    """A particle with ż = ayẋ on a spring."""
+    return gn.System(
         Translations(3),
         metric=[1.0, 2.0, 0.5],
         distribution=gn.Distribution(lambda x, p: jnp.stack([-p["a"] * x[1], 0.0, 1.0])[None]),
         potential=lambda x, p: 0.5 * p["k"] * x[0] ** 2,
-        parameters={"a": 1.3, "k": 1.0},
+        parameters={"a": 1.3, "k": 1.0, **parameters},
         base=("x", "y"),
+        name="carried",
     )
+
+
+@pytest.mark.slow
+def test_a_lift_has_the_parameters_of_its_run():
+    system = carried()
     other = system.with_parameters(a=0.4, k=3.0)
     reduction, g0 = reduce(system, eliminate=True), np.array([0.5, 0.2, 1.0])
     xi0 = other.project(g0, [0.3, 0.7, 0.0])
@@ -225,6 +231,58 @@ def test_a_lift_has_the_parameters_of_its_run():
     with pytest.raises(ValueError, match="not those of t_eval"):
         reduction.lift(at_times, g0)
     np.testing.assert_allclose(reduction.phase(run)[2], exact.g[-1, 2] - g0[2], atol=1e-12)
+
+
+@pytest.mark.parametrize("save_every", [1, 4])
+def test_a_lift_has_the_events_of_its_run(save_every):
+    system, g0 = carried(), np.array([0.5, 0.2, 1.0])
+    reduction, xi0 = reduce(system, eliminate=True), system.project(g0, [-0.9, 0.7, 0.0])
+    states = {"shapes": {"g0": g0[:2], "xi0": xi0[:2]}, "all": {"g0": g0, "xi0": xi0}}
+    for stop in (False, True):
+        events = [
+            gn.Event(lambda t, g, xi, lam: g[0], name="middle", stop=stop),
+            gn.Event(lambda t, g, xi, lam: g[1] - 0.5, name="line"),
+        ]
+        options = {"method": "gauss6", "dt": 0.02, "n_steps": 50, "events": events, "save_every": save_every}
+        run, exact = (
+            gn.solve(own, **options, **states[name]) for own, name in ((reduction.system, "shapes"), (system, "all"))
+        )
+        lifted = reduction.lift(run, g0)
+        assert lifted.message == exact.message
+        np.testing.assert_allclose(lifted.g_vector, exact.g_vector, atol=1e-12)
+        assert [len(exact.events[name].t) for name in ("middle", "line")] == [1, 1]
+        for name, section in exact.events.items():
+            for field in ("t", "g", "xi", "multipliers"):
+                np.testing.assert_allclose(
+                    getattr(lifted.events[name], field), getattr(section, field), atol=1e-11, err_msg=field
+                )
+
+
+def test_a_reduction_with_other_parameters():
+    """Its start is that of these; symmetries that end with them are named, also where a run is lifted."""
+    tilted = gn.System(
+        Translations(3),
+        metric=[1.0, 2.0, 0.5],
+        distribution=gn.Distribution(lambda x, p: jnp.stack([-p["a"] * x[1], 0.0, 1.0])[None]),
+        potential=lambda x, p: p["tilt"] * x[2],
+        parameters={"a": 1.3, "tilt": 0.0},
+        name="tilted",
+    )
+    reduction = reduce(tilted, [0.0, 0.0, 1.0], eliminate=True)
+    g0, other = np.array([0.5, 0.2, 1.0]), reduction.with_parameters(a=0.4)
+    xi0 = other.original.project(g0, [0.3, 0.7, 0.0])
+    np.testing.assert_allclose(other.start(g0, xi0).xi0, xi0[:2], atol=1e-15)
+    with pytest.raises(ValueError, match=r"breaks the constraints of tilted by 0\.05"):
+        reduction.start(g0, xi0)
+    with pytest.raises(ValueError, match="symmetry has elements that are not symmetries of tilted"):
+        reduction.with_parameters(tilt=0.1)
+    run = gn.solve(reduction.system.with_parameters(tilt=0.1), xi0=[0.3, 0.7], dt=0.01, n_steps=2)
+    with pytest.raises(ValueError, match="symmetry has elements that are not symmetries of tilted"):
+        reduction.lift(run)
+    with pytest.raises(ValueError, match="no parameter 'tild'; did you mean"):
+        reduction.with_parameters(tild=0.1)
+    with pytest.raises(ValueError, match="no state to go on from"):
+        gn.resume(reduction.lift(gn.solve(reduction.system, xi0=[0.3, 0.7], dt=0.01, n_steps=2)), n_steps=1)
 
 
 def of_height(x, p):
@@ -241,7 +299,7 @@ def test_a_lift_to_the_whole_group_has_the_parameters_of_its_run(tmp_path):
     run = gn.solve(reduction.system.with_parameters(k=3.0), "rkmk4", **options)
     np.testing.assert_allclose(reduction.lift(run).energy, run.energy, atol=1e-14)
     run.save(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match="lift before saving"):
+    with pytest.raises(ValueError, match="not one from a file"):
         reduction.lift(gn.Trajectory.load(tmp_path / "run.nc"))
     with pytest.raises(ValueError, match="not of another: metric: 3 there, 5 here"):
         reduce(top(1.0, 2.0, 5.0)).lift(run)
