@@ -12,6 +12,7 @@ from jax import Array
 
 from geonh.algebra.echelon import NEGLIGIBLE
 from geonh.analysis.chaplygin import PARALLEL
+from geonh.analysis.routh import Routh
 from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
 from geonh.arguments.validators import as_float64
 from geonh.engine import computed, mapped
@@ -53,14 +54,14 @@ class Reduction:
         The system that was reduced.
     symmetry : ndarray, shape=[s, n]
         Rows that span the algebra of the subgroup H by which it was reduced.
-    shapes : Shapes or None
-        Horizontal lift and gyroscopic forces, where constraints were eliminated.
+    shapes : Shapes, Routh or None
+        The original system over the shapes, where constraints or momenta were eliminated.
     """
 
     system: System
     original: System
     symmetry: np.ndarray
-    shapes: Shapes | None = None
+    shapes: Shapes | Routh | None = None
 
     def with_parameters(self, **changes: Any) -> Reduction:
         """The reduction with other values of some parameters, of both systems.
@@ -109,9 +110,7 @@ class Reduction:
         if not np.isfinite(gap):
             raise ValueError(f"the symmetries are not transverse to the constraints of {self.original.name} at g0")
         if not gap <= NEGLIGIBLE * (1 + np.abs(xi).max()):
-            raise ValueError(
-                f"xi0 breaks the constraints of {self.original.name} by {gap:.2g}; system.project gives one"
-            )
+            raise ValueError(self.shapes.refusal(g, xi, gap))
         return ReducedState(s, sigma)
 
     def lift(self, run: Trajectory, g0: Any = None) -> Trajectory:
@@ -127,7 +126,7 @@ class Reduction:
         Returns
         -------
         Trajectory
-            At the same nodes, with its events. After elimination its part in H has an error of order 6 in the steps
+            At the same nodes, with its events. On shapes its part in H has an error of order 6 in the steps
             of the run, in addition to that of the run, and satisfies the constraints; it is read, plotted and saved,
             but not resumed.
 
@@ -135,7 +134,7 @@ class Reduction:
         ------
         TypeError, ValueError
             If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node;
-            after elimination of constraints, for runs at times of ``t_eval``.
+            on shapes, for runs at times of ``t_eval``.
         """
         own = self._at_parameters_of(run)
         if self.shapes is None:
@@ -156,12 +155,13 @@ class Reduction:
             )
         h = self._group_part(run, g0, t[N:])
         g, p = mapped(_lifted, self.shapes, (h, s, sigma))
-        crossing = np.linalg.svd(np.asarray(mapped(_crossing, self.shapes, g)), compute_uv=False)[:, -1]
-        if not crossing.min() >= PARALLEL:
-            raise ValueError(
-                f"at t = {t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
-                f"{self.original.name}: they determine no motion there"
-            )
+        if isinstance(self.shapes, Shapes):
+            crossing = np.linalg.svd(np.asarray(mapped(_crossing, self.shapes, g)), compute_uv=False)[:, -1]
+            if not crossing.min() >= PARALLEL:
+                raise ValueError(
+                    f"at t = {t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
+                    f"{self.original.name}: they determine no motion there"
+                )
         attributes = {
             **run.attributes,
             "system": self.original.name,
@@ -186,7 +186,7 @@ class Reduction:
         )
 
     def phase(self, run: Trajectory) -> Point:
-        """Displacement k ∈ H by a run of the reduced system, after elimination of constraints: where its shape returns,
+        """Displacement k ∈ H by a run on shapes: where its shape returns,
         the original motion ends at k·g with g its start, whatever g over this shape.
 
         Parameters
@@ -201,7 +201,7 @@ class Reduction:
         Raises
         ------
         TypeError, ValueError
-            As for ``lift``; if no constraints were eliminated.
+            As for ``lift``; if the reduced system is not one on shapes.
         """
         if self.shapes is None:
             raise ValueError("the runs of this reduction have the group part already: compare their ends")
@@ -227,7 +227,8 @@ class Reduction:
 
     def _at(self, parameters: dict[str, Any]) -> Reduction:
         """The reduction with other parameters; ValueError where the symmetries are none for them."""
-        original = with_parameters(self.original, parameters)
+        own = {name: value for name, value in parameters.items() if name in self.original.parameters}
+        original = with_parameters(self.original, own)
         if as_data(parameters) != as_data(self.system.parameters):
             refuse_asymmetric(original, self.symmetry)
         shapes = None if self.shapes is None else self.shapes.with_parameters(parameters)
@@ -270,21 +271,21 @@ def _shape_of(cosets: Cosets, g: Point) -> Point:
     return cosets.at(g)
 
 
-def _shape_velocity(shapes: Shapes, state: tuple[Point, Array]) -> tuple[Array, Array]:
-    """σ with Lσ = ξ, and the largest entry of Lσ − ξ."""
+def _shape_velocity(shapes: Shapes | Routh, state: tuple[Point, Array]) -> tuple[Array, Array]:
+    """Part σ of ξ in Lie(S), along Lie(H), and the largest difference between ξ and the velocity over σ."""
     s, xi = state
-    X = shapes.chaplygin._generators(shapes.representative(s))
-    sigma = jnp.linalg.solve(jnp.concatenate([shapes.inclusion, X.T], axis=1), xi)[: shapes.inclusion.shape[1]]
-    return sigma, jnp.max(jnp.abs(shapes.lift(s) @ sigma - xi))
+    J = shapes.inclusion
+    sigma = jnp.linalg.solve(jnp.concatenate([J, shapes.generators(s).T], axis=1), xi)[: J.shape[1]]
+    return sigma, jnp.max(jnp.abs(shapes.velocity(s, sigma) - xi))
 
 
-def _group_part_of(shapes: Shapes, ends: tuple[Point, Point]) -> Point:
+def _group_part_of(shapes: Shapes | Routh, ends: tuple[Point, Point]) -> Point:
     g, s = ends
-    group = shapes.chaplygin.system.group
+    group = shapes.system.group
     return group.compose(g, group.inverse(shapes.representative(s)))
 
 
-def _turning(shapes: Shapes, state: ShapeState) -> Array:
+def _turning(shapes: Shapes | Routh, state: ShapeState) -> Array:
     return shapes.turning(*state)
 
 
@@ -297,9 +298,9 @@ def _crossing(shapes: Shapes, g: Point) -> Array:
     return shapes.chaplygin.crossing(g)
 
 
-def _lifted(shapes: Shapes, node: tuple[Point, Point, Array]) -> tuple[Point, Array]:
+def _lifted(shapes: Shapes | Routh, node: tuple[Point, Point, Array]) -> tuple[Point, Array]:
     """Point of the group and momentum over a shape and its velocity."""
     h, s, sigma = node
-    system = shapes.chaplygin.system
+    system = shapes.system
     g = system.group.compose(h, shapes.representative(s))
-    return g, system.momentum(system.at(g), shapes.lift(s) @ sigma)
+    return g, system.momentum(system.at(g), shapes.velocity(s, sigma))

@@ -26,7 +26,7 @@ from jax import Array, lax
 
 from geonh.analysis.chaplygin import Chaplygin
 from geonh.groups.base import LieGroup, Point
-from geonh.mechanics.system import with_parameters
+from geonh.mechanics.system import System, with_parameters
 
 GAUSS = 0.5 + np.array([-1.0, 0.0, 1.0]) * 15**0.5 / 10
 """Places of the Gauss points in a step."""
@@ -55,14 +55,36 @@ class Shapes(eqx.Module):
             lambda shapes: shapes.chaplygin.system, self, with_parameters(self.chaplygin.system, parameters)
         )
 
+    @property
+    def system(self) -> System:
+        """The system."""
+        return self.chaplygin.system
+
+    @property
+    def symmetry(self) -> Any:
+        """Rows that span the algebra of H, shape=[m, n]."""
+        return self.chaplygin.symmetry
+
+    def generators(self, s: Point) -> Array:
+        """X(s), shape=[m, n]."""
+        return self.chaplygin._generators(self.representative(s))
+
     def lift(self, s: Point) -> Array:
         """L(s), shape=[n, r]."""
         return self.chaplygin.horizontal(self.representative(s)) @ self.inclusion
+
+    def velocity(self, s: Point, sigma: Array) -> Array:
+        """Lσ, shape=[n], of a velocity on S, shape=[r]."""
+        return self.lift(s) @ sigma
 
     def turning(self, s: Point, sigma: Array) -> Array:
         """η, shape=[n], of a velocity on S, shape=[r]."""
         group = self.chaplygin.system.group
         return group.Ad(self.representative(s)) @ ((self.lift(s) - self.inclusion) @ sigma)
+
+    def refusal(self, g: Point, xi: np.ndarray, gap: float) -> str:
+        """Message for a state that is not over one on the shapes."""
+        return f"xi0 breaks the constraints of {self.system.name} by {gap:.2g}; system.project gives one"
 
     def gyroscopic(self, s: Point, sigma: Array) -> Array:
         """−⟨MLσ, T(Lσ, L·)⟩, shape=[r]."""
@@ -110,14 +132,14 @@ class ShapeForces(eqx.Module):
 
 
 class ShapeIntegral(eqx.Module):
-    """First integral of the system over a shape."""
+    """First integral of the system over a shape; ``shapes`` may be a ``Routh``."""
 
-    shapes: Shapes
+    shapes: Any
     function: Callable
 
     def __call__(self, s: Point, sigma: Array, p: Array, parameters: Any) -> Any:
         shapes = self.shapes.with_parameters(parameters)
-        system, g, xi = shapes.chaplygin.system, shapes.representative(s), shapes.lift(s) @ sigma
+        system, g, xi = shapes.system, shapes.representative(s), shapes.velocity(s, sigma)
         return self.function(g, xi, system.momentum(system.at(g), xi), parameters)
 
 

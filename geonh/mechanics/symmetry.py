@@ -99,7 +99,7 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
         return jnp.concatenate([of_forces, system.multiplier_forces.value(t, x, xi, lam, system.parameters)])
 
     X = generators_or_default(system, generators)
-    tested, controls = _some_controls(system)
+    tested, controls = some_controls(system)
     return _null_space(system, change, 16, 0, 1e-9)
 
 
@@ -113,7 +113,7 @@ def refuse_asymmetric(system: System, rows: Any) -> None:
         )
 
 
-def _some_controls(system: System) -> tuple[bool, Array | None]:
+def some_controls(system: System) -> tuple[bool, Array | None]:
     """Controls with which forces can be computed, None if they need none; False first if none were found."""
     n = system.group.dim
 

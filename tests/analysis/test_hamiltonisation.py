@@ -251,9 +251,9 @@ def test_bad_input_is_named():
         hamiltonise(veselova, VERTICAL).system()
     with pytest.raises(ValueError, match="candidates for veselova are not finite"):
         hamiltonise(veselova, VERTICAL, {"log": lambda x: jnp.log(x[0] - 9.0)})  # its derivative is finite
-    with pytest.raises(TypeError, match="run must be a Trajectory, got None"):
-        hamiltonise(veselova, VERTICAL).original(None)
     system, found = heavy_veselova()
+    with pytest.raises(TypeError, match="run must be a Trajectory, got None"):
+        found.original(None)
     run = gn.solve(system, xi0=system.project(None, [0.1, 0.2, 0.3]), dt=0.01, n_steps=2)
     with pytest.raises(ValueError, match=rf"run must be of '{system.name} in the time τ', not of '{system.name}'"):
         found.original(run)
