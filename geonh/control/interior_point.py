@@ -42,6 +42,8 @@ FAMILY_SHIFT = 1e-6
 """Least shift of the Hessian of periodic motions, which form families by shifts of the time and by symmetries."""
 STEEPEST = 100.0
 """Largest entry of the gradient of the cost, by a factor, at the first iterate."""
+SHIFTED = 1.0
+"""Shift of the Hessian above which the multipliers of a step, of the size of the shift, are replaced."""
 UNBOUNDED = 1e12
 """Absolute value of the scaled cost above which it is taken to be unbounded."""
 
@@ -179,6 +181,9 @@ class InteriorPoint:
                     point = restored._replace(equations=self._least_squares(fresh, scale))
                 else:
                     point = restored
+            elif factors.shift > SHIFTED:
+                fresh = problem.linearised(moved.motion, zero, 0 * moved.slacks, 1.0)
+                point = moved._replace(equations=self._least_squares(fresh, scale, moved.inequalities))
             else:
                 point = moved
         solved = not failure or self._almost(at.values, point, residual)
@@ -316,14 +321,15 @@ class InteriorPoint:
         *others, feasibility = self._error(values, point, residual, 0.0)
         return max(others) < 1e4 and feasibility < 100
 
-    def _least_squares(self, at: Linearisation, scale: float) -> np.ndarray:
+    def _least_squares(self, at: Linearisation, scale: float, inequalities: Any = None) -> np.ndarray:
         """Multipliers of the equations with the least residual of stationarity; zero where they are large."""
         one = Parts(*(np.zeros_like(h) for h in at.hessian))
         factors = Factors(one, at.equations.blocks, self.problem.given, shift=1.0, corner=CORNER)
         zero = np.zeros(self._n_equations)
         if factors.is_singular:
             return zero
-        multipliers = factors.solve(np.append(-scale * at.gradient, zero))[self.problem.size :]
+        slope = scale * at.gradient + (0.0 if inequalities is None else at.inequalities.weighted(inequalities))
+        multipliers = factors.solve(np.append(-slope, zero))[self.problem.size :]
         return multipliers if np.abs(multipliers).max(initial=0.0) < 1e3 else zero
 
     def _direction(

@@ -55,6 +55,7 @@ class Attempts:
     def __init__(self, problem: Transcription, max_iterations: int, solver: str) -> None:
         self.problem = problem
         self.redundant: tuple[int, ...] = ()
+        self._needed: set[tuple[int, ...]] = set()
         self._whole, self._max_iterations, self._solver = problem, max_iterations, solver
 
     def solve(self, motion: DiscreteMotion, warm: Iterate | None = None) -> Outcome:
@@ -63,10 +64,13 @@ class Attempts:
         if self.redundant:
             return outcome
         problem, rows = reduced(self._whole, outcome.iterate.motion)
-        if not rows:
+        if not rows or rows in self._needed:
             return outcome
         other = self._solved(problem, outcome.iterate.motion if outcome.solved else motion)
-        if not other.solved or not _is_met(self._whole, other.iterate.motion, rows):
+        if not other.solved:
+            return outcome
+        if not _is_met(self._whole, other.iterate.motion, rows):
+            self._needed.add(rows)
             return outcome
         self.problem, self.redundant = problem, rows
         return other

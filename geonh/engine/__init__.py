@@ -12,7 +12,7 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
   ``HostOperation`` is one by NumPy functions, which take ``Operands``.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
-  ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
+  ``jacobian``, ``differentiated_as``, ``constant_to_first_order``, ``Named`` (an operation of one's own).
 - Calls outside of programs: ``Precise``, with ``as_numbers`` and ``as_given`` for its arguments, ``in_float64``,
   ``call_in_numpy``, ``in_numpy``, ``interpret``.
 - Ctrl-C: ``Interrupts``, ``interrupted_at_once``, ``interrupt``, ``busy``.
@@ -38,7 +38,7 @@ from geonh.engine.exports import GPU, Export, ObjectCode, Target, exported
 from geonh.engine.interpreted import in_numpy, interpret
 from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
-from geonh.engine.named import Named, differentiated_as
+from geonh.engine.named import Named, constant_to_first_order, differentiated_as
 from geonh.engine.operations import HostOperation, Operands
 from geonh.engine.outside import call_in_numpy
 from geonh.engine.precise import Precise, as_given, as_numbers, in_float64
@@ -72,6 +72,7 @@ __all__ = [
     "call_in_numpy",
     "call_traced",
     "computed",
+    "constant_to_first_order",
     "depends",
     "differentiated_as",
     "exported",

@@ -23,6 +23,8 @@ LINEAR = frozenset(
     )
 )
 """Primitives jointly linear in all their real arguments; other arguments are indices or conditions."""
+CONSTANT = {"stop_gradient", "geonh_constant_to_first_order"}
+"""Primitives through which no derivative flows."""
 BILINEAR = {"mul", "dot_general", "conv_general_dilated"}
 """Primitives linear in each of two arguments."""
 LINEAR_SOLUTIONS = {"triangular_solve"}
@@ -61,7 +63,7 @@ def degrees(jaxpr: Any, inputs: Sequence[int], cache: dict[tuple, list[int]] | N
 
 def _output_degrees(cache: dict[tuple, list[int]], eqn: Any, inputs: list[int]) -> list[int]:
     name, n = eqn.primitive.name, len(eqn.outvars)
-    if name == "stop_gradient" or not any(inputs):
+    if name in CONSTANT or not any(inputs):
         return [ABSENT] * n
     if name in CALLS:
         return degrees(called_jaxpr(eqn.params), inputs, cache)

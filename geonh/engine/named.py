@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
 
 from geonh.engine.internals import ad, batching, mlir
@@ -72,3 +73,16 @@ def _jvp_of_other(primals: tuple, tangents: tuple) -> tuple:
 
 
 ad.primitive_jvps[differentiated_as.primitive] = _jvp_of_other
+
+
+@Named
+def constant_to_first_order(value: jax.Array) -> jax.Array:
+    """``value``, which derivatives take to be constant, but derivatives of these do not: factors of what vanishes."""
+    return value
+
+
+def _jvp_of_constant(primals: tuple, tangents: tuple) -> tuple:
+    return primals[0], jnp.zeros_like(primals[0])
+
+
+ad.primitive_jvps[constant_to_first_order.primitive] = _jvp_of_constant

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra import constrained as null_space
 from geonh.algebra.constrained import Motion, constrained_by_products, has_small_null_space
 from geonh.algebra.elimination import UNROLLED
 from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
@@ -159,8 +160,13 @@ class ConstrainedSystem(LagrangianSystem):
         """Velocity ξ, shape=[n], of a momentum of shape=[n] of a velocity that satisfies the constraints; where forms
         are many they are imposed again, since by the mass matrix of a long chain of bodies they lose digits.
         """
-        motion, xi = self._motion(x, p - self.momentum_at_rest(x)), self.velocity(x, p)
-        return xi if motion is None else differentiated_as(motion.x, xi)
+        kinetic = p - self.momentum_at_rest(x)
+        motion = self._motion(x, kinetic)
+        if motion is None:
+            return self.velocity(x, p)
+        held = self.holding(x)
+        by_matrix = null_space.constrained(self.mass_matrix(x), held.annihilator(x), kinetic, held.right_hand_side(x))
+        return differentiated_as(motion.x, by_matrix)
 
     def _motion(self, x: Any, kinetic: Array) -> Motion | None:
         """Velocity v that satisfies the constraints at x and Mv, equal to ``kinetic`` modulo their reactions, without
@@ -250,9 +256,11 @@ class ConstrainedSystem(LagrangianSystem):
             after = self.linear_at(xi).projected_velocity(x, xi)
             return count + 1, after, after - xi
 
+        given, xi = xi, lax.stop_gradient(xi)
         count, xi, change = lax.while_loop(left, ahead, (0, xi, jnp.ones_like(xi)))
         converged = change @ change <= (ROUNDING * ROUNDING) * (xi @ xi)
-        return jnp.where(converged, ahead((count, lax.stop_gradient(xi), change))[1], jnp.nan)
+        moved = given + lax.stop_gradient(xi - given)  # two steps more, for derivatives where ``given`` is on them
+        return jnp.where(converged, ahead(ahead((count, moved, change)))[1], jnp.nan)
 
     def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
         """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax import Array, lax
+from jax import Array
 
 from geonh._former_paths import former_names
 from geonh.algebra import constrained as null_space
@@ -19,7 +19,7 @@ from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64
-from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
+from geonh.engine import call_in_numpy, constant_to_first_order, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.lagrangian import MANY
@@ -106,13 +106,15 @@ def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: 
         rate, lam = system.constrained(H, mu, force, -turning, columns)
     if not by_momenta and (system.group.dim < MANY or not system.is_quadratic):
         return rate, lam
-    # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long.
-    v, held = lax.stop_gradient(rate), lax.stop_gradient(lam)
+    # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long. Second
+    # derivatives depend on those of ξ̇ and λ, which are taken by the matrix.
+    plain = saddle_directly(H, mu, force, -turning, columns)
+    v, held = (constant_to_first_order(differentiated_as(*pair)) for pair in zip((rate, lam), plain, strict=True))
     missing = force - (system.momentum(x, v) - system.momentum_at_rest(x)) + system.reaction(x, held)
     gap = -turning - system.constraint_residual(x, v) - system.right_hand_side(x)
     if columns is not None:
-        missing, columns = missing + columns @ held, lax.stop_gradient(columns)
-    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap, columns)
+        missing, columns = missing + columns @ held, constant_to_first_order(columns)
+    change = saddle_directly(constant_to_first_order(H), constant_to_first_order(mu), missing, gap, columns)
     return differentiated_as(rate, v + change[0]), differentiated_as(lam, held + change[1])
 
 

@@ -76,7 +76,7 @@ class Surface(Precise):
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         """Constraint φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
-        arm = R @ support.point(self.outward(support, R, x, parameters, 1))
+        arm = R @ support.point(self.outward(support, R, x, parameters, 2))
         return self.value(_shifted(x, arm), parameters)
 
     def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
 from geonh.arguments.precision import float64
 from geonh.engine.dependence import ABSENT, BILINEAR, LINEAR, degrees_of_loop
-from geonh.engine.named import differentiated_as
+from geonh.engine.named import constant_to_first_order, differentiated_as
 from geonh.engine.native import partials
 from geonh.engine.native.elementwise import ELEMENTWISE
 from geonh.engine.native.emitter import Emitter
@@ -94,6 +94,8 @@ def _equation(
         return linearised(em, called_jaxpr(eqn.params), xs, moving)
     if eqn.primitive is differentiated_as.primitive:
         return [xs[0]], [moving[1]], lambda tangents: [tangents[1]]
+    if eqn.primitive is constant_to_first_order.primitive:
+        return [xs[0]], [False], lambda tangents: [None]
     out = list(em.equation(eqn, xs))
     if name == "scan":
         changing, push = _scan(em, eqn, xs, moving)

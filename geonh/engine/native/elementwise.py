@@ -15,7 +15,7 @@ from geonh.engine.native.elementwise_lowerings import Rule, double, library
 from geonh.engine.native.partials import Partials, slope
 from geonh.engine.numpy_elementwise import by_numpy, by_scipy
 
-UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "name", "real"))
+UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "geonh_constant_to_first_order", "name", "real"))
 """Primitives that are the identity on real arrays."""
 
 
