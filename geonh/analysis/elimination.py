@@ -14,9 +14,18 @@ from geonh.algebra.echelon import NEGLIGIBLE, echelon, rank_of
 from geonh.analysis.chaplygin import PARALLEL, Chaplygin
 from geonh.analysis.lifting import Reduction
 from geonh.analysis.rebased import rebased
-from geonh.analysis.routh import MOMENTUM, Routh, RouthDrift, RouthForces, RouthForms, RouthFunction, RouthMetric
+from geonh.analysis.routh import (
+    MOMENTUM,
+    Routh,
+    RouthDrift,
+    RouthForces,
+    RouthForms,
+    RouthFunction,
+    RouthMetric,
+    refuse_power,
+)
 from geonh.analysis.shapes import ShapeForces, ShapeIntegral, ShapeMetric, ShapePotential, Shapes
-from geonh.analysis.states import IDENTITY, random_states
+from geonh.analysis.states import random_states
 from geonh.arguments.validators import as_float64
 from geonh.engine import mapped
 from geonh.geometry.cosets import Cosets, Representative
@@ -26,11 +35,13 @@ from geonh.groups.base import Point
 from geonh.groups.translations import Torus, Translations
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.momentum import generators_or_default
-from geonh.mechanics.symmetry import SOME_TIME, horizontal_symmetries, some_controls, symmetries_with_forces
-from geonh.mechanics.system import FirstIntegral, System
+from geonh.mechanics.symmetry import horizontal_symmetries, symmetries_with_forces
+from geonh.mechanics.system import FirstIntegral, System, with_parameters
 
+NEARBY = 0.1
+"""Relative change of the parameters for which symmetries of a reduced system must hold too."""
 STATES = 4
-"""Number of random states at which affine parts, first integrals and forces are tested."""
+"""Number of random states at which affine parts and first integrals are tested."""
 
 
 def to_shapes(system: System, rows: np.ndarray, chosen: bool) -> Reduction:
@@ -60,8 +71,8 @@ def to_shapes(system: System, rows: np.ndarray, chosen: bool) -> Reduction:
     cosets, S, inclusion = _shapes_of(system, rows)
     shapes = Shapes(Chaplygin(system, cosets.algebra), Representative(cosets), inclusion)
     trial, reduced = (_system_of(shapes, S, alone) for alone in (True, False))
-    own = np.asarray(symmetries_with_forces(trial))
-    reduced = _over_own_base(reduced, own if len(symmetries_with_forces(reduced)) == len(own) else own[:0])
+    own = _own_symmetries(trial)
+    reduced = _over_own_base(reduced, own if len(_own_symmetries(reduced)) == len(own) else own[:0])
     return Reduction(reduced, system, cosets.algebra, shapes)
 
 
@@ -74,6 +85,24 @@ def _shapes_of(system: System, rows: np.ndarray) -> tuple[Cosets, Any, np.ndarra
     if S is None:
         raise ValueError(f"{system.name} does not move: it has no shapes")
     return cosets, S, inclusion
+
+
+def _own_symmetries(reduced: System) -> np.ndarray:
+    """Symmetries of a reduced system for its parameters and for others near them."""
+    rows = np.asarray(symmetries_with_forces(reduced))
+    if not len(rows) or not reduced.parameters:
+        return rows
+    rng = np.random.default_rng(2)
+
+    def other(leaf: Any) -> Any:
+        return leaf if callable(leaf) else leaf + NEARBY * (1 + np.abs(leaf)) * rng.uniform(0.5, 1.0, np.shape(leaf))
+
+    X = generators_or_default(reduced, None)
+    beside = with_parameters(reduced, jax.tree.map(other, dict(reduced.parameters)))
+    try:
+        return np.asarray(symmetries_with_forces(beside, lambda g: jnp.asarray(rows) @ X(g))) @ rows
+    except ValueError:  # not finite for these
+        return rows[:0]
 
 
 def _over_own_base(reduced: System, own: np.ndarray) -> System:
@@ -103,10 +132,10 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
         raise ValueError(f"{system.name} has no symmetries that are horizontal, tangent to its constraints")
     if np.abs(np.einsum("kij,ai,bj->kab", system.group.structure_constants, rows, rows)).max() > NEGLIGIBLE:
         raise ValueError(f"the symmetries {rows.tolist()} do not commute: give symmetry=, some that do")
-    _refuse_power(system, rows)
+    refuse_power(system, rows)
     cosets, S, inclusion = _shapes_of(system, rows)
-    c = as_float64(momentum, "momentum", (len(rows),))
-    routh = Routh(system, rows, c, Representative(cosets), inclusion)
+    c = as_float64(momentum, "momentum", () if np.ndim(momentum) == 0 and len(rows) == 1 else (len(rows),))
+    routh = Routh(system, rows, c.reshape(-1), Representative(cosets), inclusion)
     held = None
     if system.distribution is not None:
         forms = RouthForms(routh)
@@ -123,35 +152,7 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
         units={name: unit for name, unit in system.units if name in names},
         name=f"{system.name} reduced at a momentum",
     )
-    return Reduction(_over_own_base(reduced, np.asarray(symmetries_with_forces(reduced))), system, rows, routh)
-
-
-class _Along(NamedTuple):
-    """At a state: μXᵀ and Xf, which must vanish, shapes=[m, s] and [s]."""
-
-    off: Array
-    power: Array
-
-
-def _refuse_power(system: System, rows: np.ndarray) -> None:
-    """Raise ValueError unless the generators are in D, and the forces, with some controls, have no power along them."""
-    rng = np.random.default_rng(0)
-    states = random_states(system, jax.tree.map(np.asarray, system.group.identity()), STATES, rng, near=0.1)
-    tested, u = some_controls(system)
-    found = mapped(_along, (system, rows, u, tested), (states.g, states.xi))
-    off, power = (np.abs(part).max(initial=0.0) for part in found)
-    if not off <= IDENTITY:
-        raise ValueError(f"symmetry has elements that are not horizontal: they leave D by {off:.2g}")
-    if not power <= IDENTITY:
-        raise ValueError(f"the forces of {system.name} change the momenta of the symmetries, by {power:.2g}")
-
-
-def _along(tree: tuple[System, Any, Any, bool], state: tuple[Point, Array]) -> _Along:
-    (system, rows, u, tested), (g, xi) = tree, state
-    x, X = system.at(g), rows @ generators_or_default(system, None)(g)
-    force = system.force(jnp.full((), SOME_TIME), x, xi, u) if tested else jnp.zeros(len(xi))
-    forms = system.holding(x).annihilator(x) if system.is_constrained else jnp.zeros((0, len(xi)))
-    return _Along(forms @ X.T, X @ force)
+    return Reduction(_over_own_base(reduced, _own_symmetries(reduced)), system, rows, routh)
 
 
 def _system_of(shapes: Shapes, S: Any, alone: bool) -> System:

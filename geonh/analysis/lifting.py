@@ -12,7 +12,7 @@ from jax import Array
 
 from geonh.algebra.echelon import NEGLIGIBLE
 from geonh.analysis.chaplygin import PARALLEL
-from geonh.analysis.routh import Routh
+from geonh.analysis.routh import Routh, refuse_power
 from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
 from geonh.arguments.validators import as_float64
 from geonh.engine import computed, mapped
@@ -21,10 +21,16 @@ from geonh.groups.base import Point
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.symmetry import refuse_asymmetric
 from geonh.mechanics.system import System, with_parameters
+from geonh.results.dense import step_times
 from geonh.results.nodes import Nodes
 from geonh.results.record import RunState, unflatten
 from geonh.results.same_system import as_data, parameters_of_run
 from geonh.results.trajectory import Trajectory
+
+SETTLED = 1e-12
+"""Change of the group part by halving the steps of its quadrature, relative to 1 and its size, that ends this."""
+HALVINGS = 8
+"""Maximum number of such halvings, of steps that a tolerance chose for the shapes alone."""
 
 
 class ReducedState(NamedTuple):
@@ -127,7 +133,8 @@ class Reduction:
         -------
         Trajectory
             At the same nodes, with its events. On shapes its part in H has an error of order 6 in the steps
-            of the run, in addition to that of the run, and satisfies the constraints; it is read, plotted and saved,
+            of the run, below 1e-12 where a tolerance chose them, in addition to that of the run; it satisfies the
+            constraints; it is read, plotted and saved,
             but not resumed.
 
         Raises
@@ -231,13 +238,14 @@ class Reduction:
         original = with_parameters(self.original, own)
         if as_data(parameters) != as_data(self.system.parameters):
             refuse_asymmetric(original, self.symmetry)
+            if isinstance(self.shapes, Routh):
+                refuse_power(original, self.symmetry)
         shapes = None if self.shapes is None else self.shapes.with_parameters(parameters)
         return replace(self, system=with_parameters(self.system, parameters), original=original, shapes=shapes)
 
     def _group_part(self, run: Trajectory, g0: Any, times: np.ndarray) -> Point:
         """h at the nodes of a run, and at times within it, which are joined to those of its steps."""
-        if run.nodes.t is not None and not isinstance(run.method, VariableSteps):
-            raise ValueError("run must hold its own nodes, not those of t_eval=, between which its steps are unknown")
+        grid = step_times(run)
         group, first = self.original.group, jax.tree.map(lambda a: a[0], run.g)
         start = jax.tree.map(np.asarray, group.identity())
         if g0 is not None:
@@ -247,11 +255,20 @@ class Reduction:
             if gap > NEGLIGIBLE:
                 raise ValueError(f"g0 is over another shape than that at the beginning of the run, by {gap:.2g}")
             start = computed(_group_part_of, self.shapes, (g, first))
-        steps = np.diff(run.k) if run.nodes.t is None else np.ones(len(run) - 1, int)
-        lengths = np.repeat(np.diff(run.t) / steps, steps)
-        begins = np.repeat(run.t[:-1], steps) + lengths * np.concatenate([np.arange(0), *map(np.arange, steps)])
         wanted, sign = np.concatenate([run.t, times]), np.sign(run.dt)
-        grid = sign * np.unique(sign * np.concatenate([begins, wanted]))
+        grid = sign * np.unique(sign * np.concatenate([grid, wanted]))
+        path = self._path(run, grid, wanted)
+        for _ in range(HALVINGS if isinstance(run.method, VariableSteps) else 0):
+            grid, before = np.insert(grid, np.arange(1, len(grid)), (grid[1:] + grid[:-1]) / 2), path
+            path = self._path(run, grid, wanted)
+            pairs = list(zip(jax.tree.leaves(path), jax.tree.leaves(before), strict=True))
+            if all(np.abs(a - b).max() <= SETTLED * (1 + np.abs(a).max()) for a, b in pairs):
+                break
+        return mapped(_moved, (group, start), path)
+
+    def _path(self, run: Trajectory, grid: np.ndarray, wanted: np.ndarray) -> Point:
+        """h from the identity at times that are among those of a grid, by a factor for each of its intervals."""
+        group, sign = self.original.group, np.sign(run.dt)
         path = jax.tree.map(lambda a: np.asarray(a)[None], group.identity())
         if len(grid) > 1:
             lengths = np.diff(grid)
@@ -260,7 +277,7 @@ class Reduction:
             after = computed(products, group, mapped(magnus, group, (lengths, eta)))
             path = jax.tree.map(lambda e, a: np.concatenate([e, a]), path, after)
         places = np.searchsorted(sign * grid, sign * wanted)
-        return mapped(_moved, (group, start), jax.tree.map(lambda a: a[places], path))
+        return jax.tree.map(lambda a: a[places], path)
 
 
 def _vector_of(group: Any, g: Point) -> Array:

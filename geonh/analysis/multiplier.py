@@ -12,10 +12,11 @@ from jax import Array
 
 from geonh.analysis.chaplygin import Chaplygin
 from geonh.analysis.new_time import GyroscopicForces, HamiltonianMetric, Multiplier, Potential
+from geonh.analysis.states import IDENTITY
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
-from geonh.mechanics.symmetry import derivative_along
 from geonh.mechanics.system import System
+from geonh.results.dense import step_times
 from geonh.results.same_system import as_data, parameters_of_run
 from geonh.results.trajectory import Trajectory
 
@@ -170,7 +171,7 @@ class Hamiltonisation:
         system = self.chaplygin.system
         point = system.point(g, name="g")
         velocity = np.asarray(system.project(point, xi))
-        return velocity * computed(_slowness, (system, self._known()), (point, velocity))[0]
+        return velocity * computed(_slowness, (system, self._known()), point)
 
     def original(self, run: Trajectory) -> OriginalMotion:
         """Motion of the constrained system from a run of ``system``.
@@ -183,22 +184,30 @@ class Hamiltonisation:
         Returns
         -------
         OriginalMotion
-            At the run's nodes; t = ∫e^{−φ}dτ by Hermite's quadrature between them, of order 4, from 0.
+            At the run's nodes; t = ∫e^{−φ}dτ by Gauss's quadrature in each step, of order 6, from 0.
 
         Raises
         ------
         TypeError, ValueError
             If ``run`` is no trajectory, or one of another system or from a file; if φ is not in the span of the
-            candidates; if the run has other parameters than the system had.
+            candidates; if the run has other parameters than the system had, nodes at ``t_eval``, or velocities that
+            break the constraints.
         """
         known = self._known()
         own = self.chaplygin.system
         if as_data(parameters_of_run(run, self.system())) != as_data(own.parameters):
             raise ValueError(f"run has other parameters than {own.name} had: hamiltonise it with these")
-        slowness, rates = mapped(_slowness, (own, known), (run.g, run.xi))
-        h = np.diff(run.t)
-        steps = h * (slowness[1:] + slowness[:-1]) / 2 + h**2 * (rates[:-1] - rates[1:]) / 12
-        return OriginalMotion(np.concatenate([[0.0], np.cumsum(steps)]), run.g, run.xi / slowness[:, None])
+        times = step_times(run)
+        h, (places, weights) = np.diff(times), np.polynomial.legendre.leggauss(3)
+        inner = run((times[:-1, None] + h[:, None] * (places + 1) / 2).ravel()) if len(h) else run
+        slowness = mapped(_slowness, (own, known), inner.g)
+        spent = np.concatenate([[0.0], np.cumsum(h / 2 * (slowness[: 3 * len(h)].reshape(-1, 3) @ weights))])
+        at_nodes = np.searchsorted(np.sign(run.dt) * times, np.sign(run.dt) * run.t)
+        xi = run.xi / mapped(_slowness, (own, known), run.g)[:, None]
+        off = np.abs(mapped(_off_constraints, own, (run.g, xi))).max()
+        if not off <= IDENTITY * (1 + np.abs(xi).max()):
+            raise ValueError(f"run breaks the constraints of {own.name} by {off:.2g}: begin at scaled_velocity(g, xi)")
+        return OriginalMotion(spent[at_nodes], run.g, xi)
 
     def __str__(self) -> str:
         name, r = self.chaplygin.system.name, self.shape_dimension
@@ -228,11 +237,12 @@ def _form_at(chaplygin: Chaplygin, node: tuple) -> Array:
     return chaplygin.form(group.compose(centre, group.exp(eta)))
 
 
-def _slowness(tree: tuple, node: tuple) -> tuple[Array, Array]:
-    """e^{−φ} and its derivative along the motion."""
-    (system, multiplier), (g, xi) = tree, node
+def _slowness(tree: tuple[System, Multiplier], g: Point) -> Array:
+    """e^{−φ}."""
+    system, multiplier = tree
+    return jnp.exp(-multiplier(system.at(g), system.parameters))
 
-    def value(g: Point) -> Array:
-        return jnp.exp(-multiplier(system.at(g), system.parameters))
 
-    return value(g), derivative_along(system, value, g, xi)
+def _off_constraints(system: System, node: tuple[Point, Array]) -> Array:
+    g, xi = node
+    return system.constraint_residual(system.at(g), xi)

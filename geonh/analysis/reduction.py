@@ -37,15 +37,17 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False, mom
     Parameters
     ----------
     system : System
-        It may not depend on the time, besides by its forces, nor have constraints nonlinear in the velocity.
+        It may not depend on the time, besides by its forces, nor have constraints nonlinear in the velocity; on shapes
+        nor constraints on positions, or ℓ that is not quadratic in ξ.
     symmetry : array_like, shape=[s, n], optional
         Elements of the algebra of left translations, which span a subalgebra of symmetries. When left out all
         ``mechanics.symmetries``; with ``eliminate`` those of translations, rotations or factors of the group that are
         transverse, where these are most clearly so at the identity; with ``momentum`` the horizontal ones.
     eliminate : bool
         True to eliminate the constraints too.
-    momentum : array_like, shape=[s], optional
-        Momenta ⟨p, X⟩ along the rows of ``symmetry``, ``mechanics.momentum_map`` of a state.
+    momentum : array_like, shape=[s], or float for one symmetry, optional
+        Momenta ⟨p, X⟩ along the rows of ``symmetry``, ``mechanics.momentum_map`` of a state. A float is a parameter in
+        which motions can be continued.
 
     Returns
     -------
@@ -69,6 +71,7 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False, mom
     tested for jumps between nodes. Forces are tested with one value of the controls; those of controls that are no
     number, nor a vector of at most n, are taken to be invariant. Invariance is tested at random states about the
     identity: what breaks a symmetry elsewhere, as a wall far away, is not seen; ``symmetry`` gives the true ones then.
+    The momenta of horizontal symmetries are kept also where the forms are not invariant; ``momentum`` needs both.
     Digits are lost on the shapes where symmetries are nearly tangent to D.
 
     References

@@ -18,17 +18,24 @@ Anal. 136 (1996), section 5.2 (the horizontal case); Marsden, Ratiu, *Introducti
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import solve_spd
+from geonh.analysis.states import IDENTITY, random_states
+from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import generators_or_default
+from geonh.mechanics.symmetry import SOME_TIME, some_controls
 from geonh.mechanics.system import System, with_parameters
 
+STATES = 4
+"""Number of random states at which forces and generators are tested."""
 MOMENTUM = "momentum"
 """Name of the parameter of reduced systems that holds the momenta c."""
 
@@ -58,7 +65,7 @@ class Routh(eqx.Module):
     def with_parameters(self, parameters: Any) -> Routh:
         """The system with other values of its parameters and the momenta among them."""
         own = {name: value for name, value in parameters.items() if name in self.system.parameters}
-        new = with_parameters(self.system, own), parameters[MOMENTUM]
+        new = with_parameters(self.system, own), jnp.reshape(parameters[MOMENTUM], (-1,))
         return eqx.tree_at(lambda routh: (routh.system, routh.momentum), self, new)
 
     def generators(self, s: Point) -> Array:
@@ -142,3 +149,31 @@ class RouthForces(eqx.Module):
         routh = self.routh.with_parameters(parameters)
         x = routh.system.at(routh.representative(s))
         return routh.inclusion.T @ routh.system.force(t, x, routh.velocity(s, sigma), u)
+
+
+class _Along(NamedTuple):
+    """At a state: μXᵀ and Xf, which must vanish, shapes=[m, s] and [s]."""
+
+    off: Array
+    power: Array
+
+
+def refuse_power(system: System, rows: np.ndarray) -> None:
+    """Raise ValueError unless the generators are in D, and the forces, with some controls, have no power along them."""
+    rng = np.random.default_rng(0)
+    states = random_states(system, jax.tree.map(np.asarray, system.group.identity()), STATES, rng, near=0.1)
+    tested, u = some_controls(system)
+    found = mapped(_along, (system, rows, u, tested), (states.g, states.xi))
+    off, power = (np.abs(part).max(initial=0.0) for part in found)
+    if not off <= IDENTITY:
+        raise ValueError(f"symmetry has elements that are not horizontal: they leave D by {off:.2g}")
+    if not power <= IDENTITY:
+        raise ValueError(f"the forces of {system.name} change the momenta of the symmetries, by {power:.2g}")
+
+
+def _along(tree: tuple[System, Any, Any, bool], state: tuple[Point, Array]) -> _Along:
+    (system, rows, u, tested), (g, xi) = tree, state
+    x, X = system.at(g), rows @ generators_or_default(system, None)(g)
+    force = system.force(jnp.full((), SOME_TIME), x, xi, u) if tested else jnp.zeros(len(xi))
+    forms = system.holding(x).annihilator(x) if system.is_constrained else jnp.zeros((0, len(xi)))
+    return _Along(forms @ X.T, X @ force)

@@ -101,6 +101,16 @@ def end_of(record: Record) -> float:
     return record.t[-1]
 
 
+def step_times(record: Record) -> np.ndarray:
+    """Times of all steps of a run, those of unsaved nodes too, shape=[steps + 1]; ValueError at ``t_eval``."""
+    if record.nodes.t is not None and not isinstance(record.method, VariableSteps):
+        raise ValueError("run must hold its own nodes, not those of t_eval=, between which its steps are unknown")
+    steps = np.diff(record.k) if record.nodes.t is None else np.ones(len(record) - 1, int)
+    lengths = np.repeat(np.diff(record.t) / steps, steps)
+    places = np.concatenate([np.arange(0), *map(np.arange, steps)])
+    return np.append(np.repeat(record.t[:-1], steps) + lengths * places, record.t[-1])
+
+
 def evaluated(record: Record, times: np.ndarray) -> Nodes:
     """Nodes of a run at the given times, which lie in its span, shape=[M]; ValueError if a step from a node fails."""
     if record.run.modes is not None:

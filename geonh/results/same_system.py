@@ -212,7 +212,7 @@ def parameters_of_run(run: Any, system: System) -> dict[str, Any]:
     if run.attributes["system"] != system.name:
         raise ValueError(f"run must be of {system.name!r}, not of {run.attributes['system']!r}")
     if run.system is None or run.method is None or run.clock is None:
-        raise ValueError("run must be one that was made here, not one from a file, which does not hold its system")
+        raise ValueError("run must be one that solve made here, not a lift, nor one from a file, which holds no system")
     changes = differences(run, function_values(run, run.system, None), system, None)
     changes.pop("parameters", None)
     if changes:

@@ -38,8 +38,8 @@ recognisers: list[Callable[[System], str]] = []
 """Functions from a system to its name in a catalogue, or ""; catalogues append theirs."""
 
 NO_STATE = (
-    "this trajectory has no state to go on from, as a member of an ensemble and a run at t_eval have none: begin "
-    "another with solve, at the g, xi and t of its last node"
+    "this trajectory has no state to go on from, as a member of an ensemble, a run at t_eval and a lift have none: "
+    "begin another with solve, at the g, xi and t of its last node"
 )
 
 

@@ -257,9 +257,25 @@ def test_bad_input_is_named():
     run = gn.solve(system, xi0=system.project(None, [0.1, 0.2, 0.3]), dt=0.01, n_steps=2)
     with pytest.raises(ValueError, match=rf"run must be of '{system.name} in the time τ', not of '{system.name}'"):
         found.original(run)
+    with pytest.raises(ValueError, match="breaks the constraints of system by"):
+        found.original(gn.solve(found.system(), xi0=[0.1, 0.2, 0.3], dt=0.01, n_steps=2))
+    with pytest.raises(ValueError, match="t_eval"):
+        found.original(gn.solve(found.system(), xi0=[0.1, 0.2, 0.0], dt=0.01, n_steps=2, t_eval=[0.01]))
     run = gn.solve(found.system().with_parameters(J=2 * J), xi0=[0.1, 0.2, 0.0], dt=0.01, n_steps=2)
     with pytest.raises(ValueError, match="run has other parameters than"):
         found.original(run)
+
+
+@pytest.mark.slow
+def test_times_do_not_depend_on_the_nodes_saved():
+    system, found = heavy_veselova()
+    start = found.scaled_velocity(None, system.project(None, [1.0, -0.6, 0.0]))
+    options = {"method": "gauss6", "xi0": start, "dt": 0.02, "n_steps": 400}
+    every = found.original(gn.solve(found.system(), **options))
+    few = found.original(gn.solve(found.system(), **options, save_every=200))
+    np.testing.assert_allclose(few.t, every.t[::200], atol=1e-12)
+    by_tolerance = gn.solve(found.system(), xi0=start, tolerance=1e-10, t_end=8.0)
+    np.testing.assert_allclose(found.original(by_tolerance).t[-1], every.t[-1], atol=1e-6)
 
 
 def test_generators_may_be_literals():

@@ -299,7 +299,7 @@ def test_a_lift_to_the_whole_group_has_the_parameters_of_its_run(tmp_path):
     run = gn.solve(reduction.system.with_parameters(k=3.0), "rkmk4", **options)
     np.testing.assert_allclose(reduction.lift(run).energy, run.energy, atol=1e-14)
     run.save(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match="not one from a file"):
+    with pytest.raises(ValueError, match="nor one from a file"):
         reduction.lift(gn.Trajectory.load(tmp_path / "run.nc"))
     with pytest.raises(ValueError, match="not of another: metric: 3 there, 5 here"):
         reduce(top(1.0, 2.0, 5.0)).lift(run)

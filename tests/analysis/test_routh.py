@@ -112,6 +112,43 @@ def test_a_conical_pendulum_is_an_equilibrium_of_its_latitude():
     np.testing.assert_allclose(around[0], [2.0 * rate], rtol=1e-12)
 
 
+def test_the_base_holds_for_other_momenta_and_parameters():
+    """At momentum 0 without a spring the shape is a symmetry, and with either not."""
+    cart = gn.System(
+        Product((Torus(1), Translations(1))),
+        metric=lambda x: jnp.stack([1 + x[1][0] ** 2, 1.0]),
+        potential=lambda x, p: p["k"] * x[1][0] ** 2 / 2,
+        parameters={"k": 0.0},
+        name="cart",
+    )
+    reduction = reduce(cart, [1.0, 0.0], momentum=0.0)
+    options = {"method": "gauss6", "dt": 0.01, "n_steps": 300}
+    for changes in ({"momentum": 2.0}, {"k": 5.0}):
+        other = reduction.with_parameters(**changes)
+        p = changes.get("momentum", 0.0)
+        start = {"g0": ([0.0], [1.0]), "xi0": [p / 2, 0.3]}
+        exact = gn.solve(other.original, **start, **options)
+        run = gn.solve(other.system, g0=[1.0], xi0=[0.3], **options)
+        np.testing.assert_allclose(other.lift(run).g_vector, exact.g_vector, atol=1e-11)
+    braked = gn.System(
+        Torus(2), metric=[1.0, 2.0], parameters={"d": 0.0}, forces=lambda t, x, xi, u, p: -p["d"] * xi, name="braked"
+    )
+    with pytest.raises(ValueError, match="the forces of braked change the momenta"):
+        reduce(braked, [1.0, 0.0], momentum=1.0).with_parameters(d=0.5)
+
+
+def test_the_lift_of_a_run_with_a_tolerance_has_small_enough_steps():
+    """Steps that suit the shapes are too long for the group part, which turns five times as fast."""
+    system = gn.System(
+        Product((Torus(1), Translations(1))),
+        lagrangian=lambda x, xi: ((xi[0] - jnp.sin(5 * x[1][0]) * xi[1]) ** 2 + xi[1] ** 2) / 2,
+    )
+    reduction = reduce(system, [1.0, 0.0], momentum=0.0)
+    run = gn.solve(reduction.system, g0=[0.0], xi0=[1.0], tolerance=1e-8, t_end=20.0)
+    assert len(run) < 20
+    np.testing.assert_allclose(reduction.lift(run).g[0][:, 0], (1 - np.cos(5 * run.t)) / 5, atol=1e-8)
+
+
 def test_what_is_refused():
     board = gn.systems.snakeboard()
     with pytest.raises(ValueError, match="not horizontal: they leave D by"):
