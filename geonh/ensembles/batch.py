@@ -136,7 +136,11 @@ class MemberRecipe:
                 return jax.tree.map(lambda a: a[at[name]], value)
             return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], stop - start, axis=0), value)
 
-        parameters = {name: of(name, one) for name, one in self.system.parameters.items()}
+        parameters = {
+            name: of(name, one)
+            for name, one in self.system.parameters.items()
+            if not any(map(callable, jax.tree.leaves(one)))  # modules with functions are common to all members
+        }
         controls = of("controls", None) if "controls" in at else None
         zero, n = np.zeros(()), np.zeros(self.system.group.dim)
         g = of("g0", _identity_like(self.system))

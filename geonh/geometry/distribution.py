@@ -118,7 +118,7 @@ class Distribution(Precise):
 
     def right_hand_side(self, x: Any, parameters: Any = None) -> Array:
         """b(x) in μ(x)ξ = b(x), shape=[m]; zero for a linear distribution."""
-        return jnp.zeros(jax.eval_shape(lambda: self.annihilator(x, parameters)).shape[0])
+        return jnp.zeros(eqx.filter_eval_shape(self.annihilator, x, parameters).shape[0])
 
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""

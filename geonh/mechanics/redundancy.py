@@ -237,7 +237,7 @@ def _has_many_rows(system: Any) -> bool:
     if not system.is_constrained or system.is_nonlinear or _is_of_frame(system):
         return False
     with float64():
-        rows = jax.eval_shape(lambda: system.annihilator(system.at(system.group.identity(), 0.0)))
+        rows = eqx.filter_eval_shape(lambda s: s.annihilator(s.at(s.group.identity(), 0.0)), system)
     return len(rows) > 1
 
 

@@ -2,6 +2,8 @@
 
 import itertools
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -259,3 +261,19 @@ def test_members_are_projected_as_systems_project():
         run = gn.solve(own, "rkmk4", g0=g, xi0=xi, dt=0.1, n_steps=1)
         np.testing.assert_array_equal(many.g[i], run.g)
         np.testing.assert_array_equal(many.p_plus[i], run.p_plus)
+
+
+def test_a_parameter_may_be_a_network_with_functions_in_it():
+    """A module of Equinox with activation functions is common to all members."""
+    with gn.float64():
+        net = eqx.nn.MLP(1, 1, 4, 1, key=jax.random.PRNGKey(0), dtype=float)
+
+    def blade(x, p):
+        angle = p["net"](x[:1])[0]
+        return jnp.stack([-jnp.sin(angle), jnp.cos(angle)])[None]
+
+    system = gn.System(Translations(2), metric=[1.0, 1.0], distribution=gn.Distribution(blade), parameters={"net": net})
+    xi0 = np.array([system.project(None, [speed, 0.0]) for speed in (1.0, 2.0)])
+    runs = gn.solve_ensemble(system, xi0=xi0, dt=0.01, n_steps=20)
+    for i in range(2):
+        np.testing.assert_array_equal(runs.g[i, -1], gn.solve(system, xi0=xi0[i], dt=0.01, n_steps=20).g[-1])
