@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
 from types import MethodType
@@ -203,6 +204,7 @@ def as_given(value: Any, name: str) -> Any:
     if kind is tuple and any(hasattr(part, "shape") for part in value):
         return tuple(as_given(part, name) for part in value)
     labelled = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    labelled |= isinstance(value, memoryview | deque)
     if labelled or (kind is tuple and value and all(type(x) in (int, float) for x in value)):
         return as_numbers(value, name)
     if kind is list and not has_tracers(value):

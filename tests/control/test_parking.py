@@ -89,3 +89,26 @@ def test_a_snakeboard_parks_from_a_straight_line(n_steps):
     result = optimal_control(board, end=END, n_steps=n_steps, limits={"phi": (-1.2, 1.2)}, **options)
     assert result.cost < 12.0
     np.testing.assert_allclose(result.trajectory().g[0][-1], END[0], atol=1e-9)
+
+
+def thrust_and_steering(t, x, xi, u):
+    return jnp.concatenate([jnp.stack([0.0 * u[0], u[0], 0.0 * u[0], u[1]]), 0.0 * xi[4:]])
+
+
+@pytest.mark.slow
+def test_a_car_with_five_trailers_changes_its_lane():
+    """From no guess; its derivatives are those of many forms, by momenta."""
+    drawn = ()
+    for i in reversed(range(5)):
+        body = planar_body(0.5, 0.1, [knife_edge()], drawn)
+        drawn = (trailer(body, 1.0, hitch=(-0.3, 0.0), name=f"hitch{i + 1}"),)
+    wheels = [knife_edge(), knife_edge(1.2, steered="steer", inertia=0.1)]
+    car = planar_body(1.0, 0.2, wheels, drawn, centre=(0.5, 0.0))
+    system = planar(car, forces=thrust_and_steering, name="road train")
+    limits = {"steer": (-0.6, 0.6)} | {f"hitch{i + 1}": (-1.2, 1.2) for i in range(5)}
+    end = (np.array([0.0, 12.0, 2.0]), np.zeros(6))
+    found = optimal_control(system, end=end, n_controls=2, span=12.0, n_steps=100, limits=limits, tries=1)
+    assert found.iterations < 100
+    assert found.residual < 1e-9
+    assert abs(found.cost - 14.504) < 1e-3
+    np.testing.assert_allclose(found.trajectory().g_vector[-1], np.concatenate(end), atol=1e-6)
