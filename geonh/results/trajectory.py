@@ -195,8 +195,8 @@ class Trajectory(Record):
             raise ValueError("these are the nodes at given times of a run already: call the run itself")
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError(
-                "traj(t) makes steps of the method, which a file does not hold, nor runs that were joined: use "
-                "traj.interpolate(t)"
+                "traj(t) makes steps of the method, which a file does not hold, nor a lift, nor runs that were joined: "
+                "use traj.interpolate(t)"
             )
         times = as_times(times, "times", self.t[0], end_of(self))
         run = replace(self.run, state=None, function_values=None, trail=None)
