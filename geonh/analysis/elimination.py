@@ -45,6 +45,7 @@ STATES = 4
 
 
 def to_shapes(system: System, rows: np.ndarray, chosen: bool) -> Reduction:
+    """Reduction to the shapes of a Chaplygin system, by as many of the symmetries as needed, or all if given."""
     refuse_holonomic(system, "the elimination of constraints")
     if system.distribution is None:
         raise ValueError(f"{system.name} has no constraints to eliminate")

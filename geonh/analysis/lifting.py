@@ -132,10 +132,9 @@ class Reduction:
         Returns
         -------
         Trajectory
-            At the same nodes, with its events. On shapes its part in H has an error of order 6 in the steps
-            of the run, below 1e-12 where a tolerance chose them, in addition to that of the run; it satisfies the
-            constraints; it is read, plotted and saved,
-            but not resumed.
+            At the same nodes, with its events. On shapes its part in H has an error of order 6 in the steps of the run,
+            about 1e-12 where a tolerance chose them, in addition to that of the run. It satisfies the constraints, and
+            is read, plotted and saved, but not resumed.
 
         Raises
         ------
@@ -193,8 +192,8 @@ class Reduction:
         )
 
     def phase(self, run: Trajectory) -> Point:
-        """Displacement k ∈ H by a run on shapes: where its shape returns,
-        the original motion ends at k·g with g its start, whatever g over this shape.
+        """Displacement k ∈ H by a run on shapes: where its shape returns, the original motion ends at k·g with g its
+        start, whatever g over this shape.
 
         Parameters
         ----------
