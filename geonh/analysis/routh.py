@@ -28,6 +28,7 @@ from jax import Array
 
 from geonh.algebra.linear import solve_spd
 from geonh.analysis.states import IDENTITY, random_states
+from geonh.arguments.precision import float64
 from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import generators_or_default
@@ -162,7 +163,8 @@ def refuse_power(system: System, rows: np.ndarray) -> None:
     """Raise ValueError unless the generators are in D, and the forces, with some controls, have no power along them."""
     rng = np.random.default_rng(0)
     states = random_states(system, jax.tree.map(np.asarray, system.group.identity()), STATES, rng, near=0.1)
-    tested, u = some_controls(system)
+    with float64():
+        tested, u = some_controls(system)
     found = mapped(_along, (system, rows, u, tested), (states.g, states.xi))
     off, power = (np.abs(part).max(initial=0.0) for part in found)
     if not off <= IDENTITY:
