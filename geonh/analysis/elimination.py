@@ -35,7 +35,7 @@ from geonh.groups.base import Point
 from geonh.groups.translations import Torus, Translations
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.momentum import generators_or_default
-from geonh.mechanics.symmetry import horizontal_symmetries, symmetries_with_forces
+from geonh.mechanics.symmetry import horizontal_symmetries, symmetries_among, symmetries_with_forces
 from geonh.mechanics.system import FirstIntegral, System, with_parameters
 
 NEARBY = 0.1
@@ -98,10 +98,9 @@ def _own_symmetries(reduced: System) -> np.ndarray:
     def other(leaf: Any) -> Any:
         return leaf if callable(leaf) else leaf + NEARBY * (1 + np.abs(leaf)) * rng.uniform(0.5, 1.0, np.shape(leaf))
 
-    X = generators_or_default(reduced, None)
     beside = with_parameters(reduced, jax.tree.map(other, dict(reduced.parameters)))
     try:
-        return np.asarray(symmetries_with_forces(beside, lambda g: jnp.asarray(rows) @ X(g))) @ rows
+        return symmetries_among(beside, rows)
     except ValueError:  # not finite for these
         return rows[:0]
 
@@ -126,9 +125,8 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
             raise ValueError(f"{system.name} has {what}: reduction at a momentum is for others")
     if chosen:
         rows = np.asarray(horizontal_symmetries(system))
-        X = generators_or_default(system, None)
         if len(rows):
-            rows = echelon(np.asarray(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) @ rows)
+            rows = echelon(symmetries_among(system, rows))
     if not len(rows):
         raise ValueError(f"{system.name} has no symmetries that are horizontal, tangent to its constraints")
     if np.abs(np.einsum("kij,ai,bj->kab", system.group.structure_constants, rows, rows)).max() > NEGLIGIBLE:
@@ -141,7 +139,6 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
     if system.distribution is not None:
         forms = RouthForms(routh)
         held = AffineDistribution(forms, RouthDrift(routh)) if system.is_affine else Distribution(forms)
-    names = [*S.point_names, *S.velocity_names, "time", "energy"]
     reduced = System(
         S,
         metric=RouthMetric(routh),
@@ -150,7 +147,7 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
         forces=None if system.forces is None else RouthForces(routh),
         parameters={**system.parameters, MOMENTUM: c},
         first_integrals=_integrals(routh),
-        units={name: unit for name, unit in system.units if name in names},
+        units=_units(system, S),
         name=f"{system.name} reduced at a momentum",
     )
     return Reduction(_over_own_base(reduced, _own_symmetries(reduced)), system, rows, routh)
@@ -159,7 +156,6 @@ def at_momentum(system: System, rows: np.ndarray, chosen: bool, momentum: Any) -
 def _system_of(shapes: Shapes, S: Any, alone: bool) -> System:
     """System on the shapes, with gyroscopic forces alone or all."""
     system = shapes.chaplygin.system
-    names = [*S.point_names, *S.velocity_names, "time", "energy"]
     return System(
         S,
         metric=ShapeMetric(shapes),
@@ -167,9 +163,15 @@ def _system_of(shapes: Shapes, S: Any, alone: bool) -> System:
         forces=ShapeForces(shapes, alone),
         parameters=system.parameters,
         first_integrals={} if alone else _integrals(shapes),
-        units={name: unit for name, unit in system.units if name in names},
+        units=_units(system, S),
         name=f"{system.name} reduced to shapes",
     )
+
+
+def _units(system: System, S: Any) -> dict[str, str]:
+    """Units of a system for the names that it has on S."""
+    names = [*S.point_names, *S.velocity_names, "time", "energy"]
+    return {name: unit for name, unit in system.units if name in names}
 
 
 def _integrals(shapes: Shapes | Routh) -> dict[str, FirstIntegral]:

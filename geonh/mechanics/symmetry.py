@@ -103,10 +103,15 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
     return _null_space(system, change, 16, 0, 1e-9)
 
 
-def refuse_asymmetric(system: System, rows: Any) -> None:
-    """Raise ValueError unless rows, shape=[s, n], of left translations leave a system and its forces invariant."""
+def symmetries_among(system: System, rows: np.ndarray) -> np.ndarray:
+    """Rows that span the ``symmetries_with_forces`` in the span of some left translations, shape=[s, n]."""
     X = generators_or_default(system, None)
-    if len(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) != len(rows):
+    return np.asarray(symmetries_with_forces(system, lambda g: jnp.asarray(rows) @ X(g))) @ rows
+
+
+def refuse_asymmetric(system: System, rows: np.ndarray) -> None:
+    """Raise ValueError unless rows, shape=[s, n], of left translations leave a system and its forces invariant."""
+    if len(symmetries_among(system, rows)) != len(rows):
         raise ValueError(
             f"symmetry has elements that are not symmetries of {system.name} and its forces; mechanics.symmetries "
             "finds those of all but the forces"
