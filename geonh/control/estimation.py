@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64, as_names, as_part
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
+from geonh.control.marquardt import Minimum, minimum
 from geonh.control.sought import Sought, refuse_unknown
 from geonh.engine import first_of_batch
 from geonh.ensembles.batch import parted_controls, point_or_points
@@ -30,6 +32,8 @@ from geonh.runs.start import as_start
 
 NOISELESS = 1e-9
 """Residuals, relative to the data, up to which they are not tested for noise."""
+SHOWN = 9
+"""Number of entries up to which an array is printed."""
 DEVIATIONS = 5.0
 """Number of standard deviations from which residuals count as correlated."""
 
@@ -67,10 +71,7 @@ class Estimate:
     system: System = field(repr=False)
 
     def __str__(self) -> str:
-        estimates = (
-            f"{name} = {value:.6g} ± {self.errors[name]:.2g}" if isinstance(value, float) else name
-            for name, value in self.values.items()
-        )
+        estimates = (_described(name, value, self.errors[name]) for name, value in self.values.items())
         return f"{', '.join(estimates)} (noise {self.sigma:.3g})"
 
     __repr__ = __str__
@@ -93,12 +94,12 @@ def estimate(
     controls: Any = None,
     t0: float = 0.0,
     method: Integrator | str | None = None,
-    tol: float = 1e-8,
-    max_iterations: int = 50,
+    tol: float = 1e-2,
+    max_iterations: int = 200,
 ) -> Estimate:
     """Estimate parameters of a system from observations of one motion, or of several.
 
-    Least squares by Levenberg's and Marquardt's method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative
+    Least squares by Levenberg's and Marquardt's method, with geodesic acceleration; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative
     of the observations by the parameters. It ends in a minimum near the guess, which may be another one than that of
     the true parameters, as where an oscillation is observed for many periods: a warning says where the residuals are
     not noise.
@@ -134,7 +135,8 @@ def estimate(
     method : Integrator or str, optional
         ``Gauss(2)`` by default. Its error must be small compared with the noise.
     tol : float
-        Size of a step, relative to the parameters' standard errors, at which the iteration stops.
+        Size of a step, relative to the standard errors, at which the iteration stops; while each step is a tenth of the
+        one before, it goes on to rounding.
     max_iterations : int
         Maximum number of steps.
 
@@ -147,7 +149,7 @@ def estimate(
     ValueError, TypeError
         For invalid input, and for parameters that are not identifiable from the data.
     RuntimeError
-        If a step of the motion fails, or the iteration does not converge.
+        If a step of the motion fails, or the iteration does not converge; with the last estimate as ``.estimate``.
 
     References
     ----------
@@ -204,11 +206,24 @@ def estimate(
     prediction = fit.prediction(unknowns)
     if values.shape[-1] != (width := prediction.observations.shape[-1]):
         raise ValueError(f"data have {values.shape[-1]} columns, observe gives {width}")
-    minimum = fit.minimum(unknowns, prediction, tol, max_iterations)
-    prediction, step = minimum.prediction, minimum.step
-    result = sought.values(minimum.unknowns.theta)
-    _warn_of_structure(fit.data - prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
-    one = first_of_batch if many is None else lambda tree: tree
+    found = minimum(fit, unknowns, prediction, tol, max_iterations)
+    estimated = _estimate(fit, found, many is None)
+    if found.failure is not None:
+        error = RuntimeError(
+            f"the estimate {found.failure}; the last step is {found.step.size:.2g} standard errors (tol={tol:g}). "
+            "The last estimate is in the error's .estimate; a better guess may help"
+        )
+        error.estimate = estimated  # type: ignore[attr-defined]
+        raise error
+    _warn_of_structure(fit.data - found.prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
+    return estimated
+
+
+def _estimate(fit: LeastSquares, found: Minimum, is_one: bool) -> Estimate:
+    """What is known at a minimum; of one motion without an axis of motions."""
+    sought, prediction, step = fit.motion.sought, found.prediction, found.step
+    result = sought.values(found.unknowns.theta)
+    one = first_of_batch if is_one else lambda tree: tree
     return Estimate(
         values={name: _plain(value) for name, value in result.items()},
         errors={name: _plain(value) for name, value in sought.values(step.errors).items()},
@@ -217,9 +232,24 @@ def estimate(
         residuals=one(fit.data - prediction.observations),
         g=one(prediction.g),
         xi=one(prediction.xi),
-        iterations=minimum.iterations,
-        system=with_parameters(system, result),
+        iterations=found.iterations,
+        system=with_parameters(sought.system, result),
     )
+
+
+def _described(name: str, value: Any, error: Any) -> str:
+    """``a = 0.3 ± 0.01`` of a number or a short array; of others the name and how many numbers they are."""
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(eqx.filter(value, callable, inverse=True))]
+    if len(sizes) > 1 or sizes[0] > SHOWN:
+        return f"{name} ({sum(sizes)} numbers)"
+    (value,), (error,) = jax.tree.leaves(eqx.filter((value,), callable, inverse=True)), jax.tree.leaves(error)
+    if not np.shape(value):
+        return f"{name} = {value:.6g} ± {error:.2g}"
+    numbers, errors = (
+        np.array2string(np.asarray(a), formatter={"float": f})
+        for a, f in ((value, "{:.6g}".format), (error, "{:.2g}".format))
+    )
+    return f"{name} = {numbers} ± {errors}"
 
 
 def _plain(value: Any) -> Any:

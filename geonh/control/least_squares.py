@@ -1,4 +1,4 @@
-r"""Nonlinear least squares: the residuals of observed motions, and their minimum by Levenberg's and Marquardt's method.
+r"""Residuals of observed motions, their derivatives, and the minimum of the linearised sum of squares.
 
 Unknown are parameters θ and, optionally, the starts (η, δ) of g₀exp(η), ξ₀ + δ. Derivatives are exact through all steps
 of the integrator. With independent noise of size σ, and independent prior knowledge of the parameters, θ₀ with standard
@@ -31,10 +31,6 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 
-DAMPINGS = (0.0, *np.logspace(-5, 5, 21))
-"""Damping of steps, relative to the largest singular value, in the order in which it is tried."""
-SMALL = 1e-4
-"""Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
 ROUNDING = 16 * np.finfo(float).eps
 """Relative rounding of observations, after some hundred steps."""
 UNSEEN = 1e-12
@@ -80,22 +76,30 @@ class GaussNewtonStep(NamedTuple):
 
     Attributes
     ----------
-    step : ndarray
-        Step of all unknowns, θ and the start of each motion.
-    directions, singular, rest : ndarray
-        Directions of unknowns in columns, their singular values, and the parts of the residual that they change.
+    step : ndarray, shape=[K]
+        Step of all K unknowns, θ and the start of each motion.
+    directions, singular : ndarray, shape=[K, m], [m]
+        Observable directions of the unknowns in columns, and their singular values.
+    left : ndarray, shape=[m, rows]
+        Rows that give the parts of a residual that these directions change.
+    rest : ndarray, shape=[m]
+        These parts of the residual.
+    scale : ndarray, shape=[K]
+        Sizes of the columns of the Jacobian, by which steps are damped; where a prior is known, proportional to it.
     noise : float
         Standard deviation of the noise.
     covariance : ndarray, shape=[k, k]
         Covariance of the parameters.
-    deviations, rounding : ndarray
+    deviations, rounding : ndarray, shape=[K]
         Standard errors of all unknowns, and the size of their steps that comes from the rounding of the observations.
     """
 
     step: np.ndarray
     directions: np.ndarray
     singular: np.ndarray
+    left: np.ndarray
     rest: np.ndarray
+    scale: np.ndarray
     noise: float
     covariance: np.ndarray
     deviations: np.ndarray
@@ -106,26 +110,17 @@ class GaussNewtonStep(NamedTuple):
         """Standard errors of the parameters."""
         return self.deviations[: len(self.covariance)]
 
-    def damped(self, damping: float) -> np.ndarray:
-        """Step of Levenberg and Marquardt; that of Gauss and Newton where ``damping`` is 0."""
-        weights = self.singular / (self.singular**2 + (damping * self.singular[0]) ** 2)
-        return self.directions @ (weights * self.rest)
+    @property
+    def size(self) -> float:
+        """Size of the step, relative to the standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nanmax(np.abs(self.step) / self.deviations, initial=0.0))
 
-    def is_small(self, unknowns: Unknowns, tol: float) -> bool:
-        """True if the unknowns change by less than ``tol`` of their errors, or than by rounding."""
+    def is_rounding(self, unknowns: Unknowns) -> bool:
+        """True if the unknowns change by no more than their rounding."""
         sizes = np.ones(len(self.step))
         sizes[: len(unknowns.theta)] = np.abs(unknowns.theta)
-        rounding = np.maximum(self.rounding, 4e-16 * sizes)
-        return bool(np.all(np.abs(self.step) <= np.maximum(tol * self.deviations, rounding)))
-
-
-class Minimum(NamedTuple):
-    """Minimum of a sum of squares, the last step there, and the number of steps before it."""
-
-    unknowns: Unknowns
-    prediction: Prediction
-    step: GaussNewtonStep
-    iterations: int
+        return bool(np.all(np.abs(self.step) <= np.maximum(self.rounding, 4e-16 * sizes)))
 
 
 @dataclass(frozen=True)
@@ -162,10 +157,13 @@ class LeastSquares:
         """Mask of the observations that there are, flat."""
         return ~np.isnan(self.data).ravel()
 
-    def prediction(self, unknowns: Unknowns) -> Prediction:
-        """Motions and their derivatives."""
+    def prediction(self, unknowns: Unknowns, derivatives: bool = True) -> Prediction:
+        """Motions and their derivatives; these along zero alone if they are not wanted."""
         k, n, many = len(unknowns.theta), self.motion.sought.system.group.dim, len(self.data)
-        directions = np.eye(k + 2 * n)[: None if self.free_start else k]
+        if derivatives:
+            directions = np.eye(k + 2 * n)[: None if self.free_start else k]
+        else:
+            directions = np.zeros((1, k + 2 * n))
         starts = (unknowns.g, unknowns.xi, self.controls)
         starts = jax.tree.map(lambda a: np.repeat(a, len(directions), axis=0), starts)
         nodes = (*starts, np.tile(directions, (many, 1)))
@@ -178,6 +176,10 @@ class LeastSquares:
         """Observations minus predictions, and the same of the prior."""
         rest = (self.data - prediction.observations).ravel()[self.seen]
         return np.concatenate([rest, self._prior @ (self.motion.sought.theta - unknowns.theta)])
+
+    def derivative(self, prediction: Prediction, move: np.ndarray) -> np.ndarray:
+        """Derivative of the observations along a change of the unknowns."""
+        return (self._jacobian(prediction) @ move)[: np.count_nonzero(self.seen)]
 
     def is_exact(self, unknowns: Unknowns, prediction: Prediction) -> bool:
         """True if the residual is zero to rounding."""
@@ -194,17 +196,6 @@ class LeastSquares:
                     f"{which} of {self.motion.sought.system.name} fails with {values}: {Result(int(status)).message}"
                 )
 
-    def minimum(self, unknowns: Unknowns, prediction: Prediction, tol: float, max_iterations: int) -> Minimum:
-        """Minimum by damped steps, of Gauss and Newton where these descend; RuntimeError if it does not converge."""
-        level = 0
-        for iteration in range(max_iterations + 1):
-            self.refuse_failed(unknowns, prediction)
-            step = self.gauss_newton_step(unknowns, prediction)
-            if step.is_small(unknowns, tol) or self.is_exact(unknowns, prediction):
-                return Minimum(unknowns, prediction, step, iteration)
-            unknowns, prediction, level = self.descended(unknowns, prediction, step, max(level - 2, 0))
-        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
-
     def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
         """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.
 
@@ -220,11 +211,15 @@ class LeastSquares:
         lost = scale <= UNSEEN * scale[k:].max(initial=0.0)  # rounding of directions across the constraints
         lost[:k] = False
         J[:, lost], scale[lost] = 0.0, 1.0
+        sizes = scale.copy()
         left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
         observable = singular > FREE * singular[0]
         _refuse_unobservable(labels, right[~observable])
         right, singular, left = right[observable].T / scale[:, None], singular[observable], left[:, observable].T
         inverse = right / singular @ left
+        known = self.prior > 0
+        if np.any(known):
+            sizes[:k][known] = np.median(sizes[:k][known] / self.prior[known]) * self.prior[known]
         if self.sigma is None:
             freedom = max(len(observed) - int(np.sum(observable)), 1)
             noise = float(np.sqrt(residual @ residual / freedom))
@@ -233,28 +228,17 @@ class LeastSquares:
         covariance = (noise * inverse[:k]) @ (noise * inverse[:k]).T
         deviations = noise * np.linalg.norm(inverse, axis=1)
         rounding = ROUNDING * np.abs(inverse[:, : len(observed)]) @ np.abs(observed)
-        return GaussNewtonStep(
-            inverse @ residual, right, singular, left @ residual, noise, covariance, deviations, rounding
-        )
+        step, rest = inverse @ residual, left @ residual
+        return GaussNewtonStep(step, right, singular, left, rest, sizes, noise, covariance, deviations, rounding)
 
-    def descended(
-        self, unknowns: Unknowns, prediction: Prediction, step: GaussNewtonStep, level: int
-    ) -> tuple[Unknowns, Prediction, int]:
-        """Unknowns after the least damped step, from a level of ``DAMPINGS`` on, that lowers the sum of squares or is
-        lost in rounding; and its level.
-        """
-        residual, k = self.residual(unknowns, prediction), len(unknowns.theta)
-        for i in range(level, len(DAMPINGS)):
-            part = step.damped(DAMPINGS[i])
-            trial = self._moved(unknowns, part)
-            new = self.prediction(trial)
-            new_residual = self.residual(trial, new)
-            is_small = np.all(np.abs(part[:k]) <= SMALL * step.errors)
-            descends = new_residual @ new_residual < residual @ residual or is_small
-            if not np.any(new.status) and np.all(np.isfinite(new_residual)) and descends:
-                return (trial._replace(g=new.g, xi=new.xi) if self.free_start else trial), new, i
-        squares = residual @ residual
-        raise RuntimeError(f"the estimate did not converge: no step lowers the sum of squares {squares:.6g}")
+    def moved(self, unknowns: Unknowns, step: np.ndarray) -> Unknowns:
+        """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the starts are known."""
+        k = len(unknowns.theta)
+        if not self.free_start:
+            return unknowns._replace(theta=unknowns.theta + step)
+        eta, delta = np.split(step[k:].reshape(len(self.data), -1), 2, axis=1)
+        g = mapped(_moved_point, self.motion.sought.system.group, (unknowns.g, eta))
+        return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + delta)
 
     @functools.cached_property
     def _prior(self) -> np.ndarray:
@@ -268,15 +252,6 @@ class LeastSquares:
         of_starts = scipy.linalg.block_diag(*slopes[:, :, k:])
         J = np.hstack([slopes[:, :, :k].reshape(-1, k), of_starts])[self.seen]
         return np.vstack([J, np.pad(self._prior, ((0, 0), (0, of_starts.shape[1])))])
-
-    def _moved(self, unknowns: Unknowns, step: np.ndarray) -> Unknowns:
-        """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the starts are known."""
-        k = len(unknowns.theta)
-        if not self.free_start:
-            return unknowns._replace(theta=unknowns.theta + step)
-        eta, delta = np.split(step[k:].reshape(len(self.data), -1), 2, axis=1)
-        g = mapped(_moved_point, self.motion.sought.system.group, (unknowns.g, eta))
-        return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + delta)
 
 
 def _moved_point(group: LieGroup, node: tuple[Point, Array]) -> Point:

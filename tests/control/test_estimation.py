@@ -381,4 +381,66 @@ def test_a_module_is_estimated_leaf_by_leaf():
     np.testing.assert_allclose(result.values["net"]["layer"].weight, [[3.0]], rtol=1e-9)
     np.testing.assert_allclose(result.values["net"]["layer"].bias, [0.5], rtol=1e-9)
     assert result.covariance.shape == (2, 2)
-    assert str(result).startswith("net (noise")
+    assert str(result).startswith("net (2 numbers) (noise")
+
+
+def network(seed, width=8):
+    with gn.float64():
+        return eqx.nn.MLP(1, 1, width, 1, activation=jnp.tanh, key=jax.random.PRNGKey(seed))
+
+
+def turned(angle):
+    """A skate on the plane whose blade is turned by an angle that depends on the place."""
+
+    def row(q, p):
+        heading = q[0] + angle(q[1], p)
+        return jnp.stack([jnp.zeros_like(heading), -jnp.sin(heading), jnp.cos(heading)])[None]
+
+    return {"metric": [0.5, 1.0, 1.0], "distribution": gn.Distribution(row), "name": "turned skate"}
+
+
+def weighed(mass):
+    """A particle on a line in a known field, whose mass depends on the place."""
+    field = {"potential": lambda q: q @ q / 2 + 0.1 * jnp.sum(q**4), "name": "weighed particle"}
+    return {"metric": lambda q, p: mass(q[0], p)[None, None], **field}
+
+
+LEARNED = {
+    "form": (
+        turned(lambda x, p: 0.4 * jnp.sin(1.5 * x)),
+        turned(lambda x, p: p["net"](x[None])[0]),
+        lambda net, x: net(x[None])[0] - 0.4 * jnp.sin(1.5 * x),
+    ),
+    "metric": (
+        weighed(lambda x, p: 1 + 0.5 * jnp.cos(2 * x)),
+        weighed(lambda x, p: jnp.exp(p["net"](x[None])[0])),
+        lambda net, x: jnp.exp(net(x[None])[0]) - 1 - 0.5 * jnp.cos(2 * x),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", list(LEARNED))
+def test_a_network_is_learned_from_noisy_motions(name, seed):
+    """25 weights of an angle of the form, or of the metric: noise-like residuals, and the function where motions went."""
+    true, model, off = LEARNED[name]
+    random, sigma = np.random.default_rng(seed), 1e-3
+    dim = 3 if name == "form" else 1
+    starts = {"g0": random.uniform(-1, 1, (8, dim)), "xi0": random.normal(size=(8, dim)), "dt": 0.05}
+    truth = gn.System(Translations(dim), **true)
+    runs = gn.solve_ensemble(truth, "gauss4", **starts, project=True, n_steps=40, save_every=1)
+    data = runs.g[:, 1:] + sigma * random.normal(size=(8, 40, dim))
+    guess = gn.System(Translations(dim), **model, parameters={"net": network(seed)})
+    options = starts | {"xi0": runs.xi[:, 0]}
+    fit = estimate(guess, "net", data, np.arange(1, 41), pose, **options, sigma=sigma, prior=1.0)
+    residuals = fit.residuals / sigma
+    assert abs(np.mean(residuals**2) - 1) < 5 * np.sqrt(2 / residuals.size)
+    places = np.quantile(data[..., 1 if name == "form" else 0], np.linspace(0.05, 0.95, 15))
+    error = np.array([float(off(fit.values["net"], x)) for x in places])
+    print(name, seed, fit.iterations, np.abs(error).max())
+    assert np.abs(error).max() < 5e-3
+    with pytest.raises(RuntimeError, match=r"did not converge in 3 iterations; the last step is .* standard") as caught:
+        estimate(guess, "net", data, np.arange(1, 41), pose, **options, sigma=sigma, prior=1.0, max_iterations=3)
+    assert caught.value.estimate.iterations == 3
+    assert np.sum(caught.value.estimate.residuals**2) > np.sum(fit.residuals**2)
