@@ -99,10 +99,10 @@ def estimate(
 ) -> Estimate:
     """Estimate parameters of a system from observations of one motion, or of several.
 
-    Least squares by Levenberg's and Marquardt's method, with geodesic acceleration; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative
-    of the observations by the parameters. It ends in a minimum near the guess, which may be another one than that of
-    the true parameters, as where an oscillation is observed for many periods: a warning says where the residuals are
-    not noise.
+    Least squares by Levenberg's and Marquardt's method, with geodesic acceleration; the covariance of the estimates is
+    σ²(JᵀJ)⁻¹, J the derivative of the observations by the parameters. It ends in a minimum near the guess, which may be
+    another one than that of the true parameters, as where an oscillation is observed for many periods: a warning says
+    where the residuals are not noise.
 
     Parameters
     ----------

@@ -160,10 +160,8 @@ class LeastSquares:
     def prediction(self, unknowns: Unknowns, derivatives: bool = True) -> Prediction:
         """Motions and their derivatives; these along zero alone if they are not wanted."""
         k, n, many = len(unknowns.theta), self.motion.sought.system.group.dim, len(self.data)
-        if derivatives:
-            directions = np.eye(k + 2 * n)[: None if self.free_start else k]
-        else:
-            directions = np.zeros((1, k + 2 * n))
+        along = np.eye(k + 2 * n)[: None if self.free_start else k]
+        directions = along if derivatives else np.zeros((1, k + 2 * n))
         starts = (unknowns.g, unknowns.xi, self.controls)
         starts = jax.tree.map(lambda a: np.repeat(a, len(directions), axis=0), starts)
         nodes = (*starts, np.tile(directions, (many, 1)))

@@ -5,7 +5,8 @@ With the residual r, its Jacobian J, a damping μ and a scale D of the unknowns,
     (JᵀJ + μD²) δ = −Jᵀr,   (JᵀJ + μD²) a = −Jᵀr″,   r″ = d²r(x + sδ)/ds²,
 
 where the second derivative is a difference along δ. The acceleration a follows the valleys of problems with many poorly
-determined unknowns, as weights of networks: a fifth of the steps without it. It is left out where it is not small beside δ.
+determined unknowns, as weights of networks: a fifth of the steps without it. It is left out where it is not small
+beside δ.
 D grows with the columns of J; μ falls where the linearised problem predicts the descent, and grows where there is none
 ([Madsen2004]_, §3.2).
 

@@ -423,7 +423,7 @@ LEARNED = {
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", list(LEARNED))
 def test_a_network_is_learned_from_noisy_motions(name, seed):
-    """25 weights of an angle of the form, or of the metric: noise-like residuals, and the function where motions went."""
+    """25 weights of an angle of the form, or of the metric: residuals are noise, and the function is that sought."""
     true, model, off = LEARNED[name]
     random, sigma = np.random.default_rng(seed), 1e-3
     dim = 3 if name == "form" else 1
