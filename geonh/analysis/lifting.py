@@ -19,6 +19,7 @@ from geonh.engine import computed, mapped
 from geonh.geometry.cosets import Cosets
 from geonh.groups.base import Point
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.symmetry import refuse_asymmetric
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.dense import step_times
@@ -29,6 +30,8 @@ from geonh.results.trajectory import Trajectory
 
 SETTLED = 1e-12
 """Change of the group part by halving the steps of its quadrature, relative to 1 and its size, that ends this."""
+BROKEN = 1e-7
+"""Difference of accelerations over a node, relative to 1 and their size, from which symmetries do not hold there."""
 HALVINGS = 8
 """Maximum number of such halvings, of steps that a tolerance chose for the shapes alone."""
 
@@ -139,13 +142,15 @@ class Reduction:
         Raises
         ------
         TypeError, ValueError
-            If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node;
-            on shapes, for runs at times of ``t_eval``.
+            If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node; if
+            the original accelerations at a node are others, as where a force breaks the symmetry there; if symmetries
+            become tangent to the constraints; on shapes, for runs at times of ``t_eval``.
         """
         own = self._at_parameters_of(run)
         if self.shapes is None:
             if g0 is not None and np.abs(self._vector(g0) - run.g_vector[0]).max() > NEGLIGIBLE:
                 raise ValueError("g0 must be the first point of the run, which has the group part already")
+            own._refuse_others(run, run.g)
             named = {**run.attributes, "system": self.original.name}
             return replace(run.with_run(system=own.original, function_values=None), attributes=named, loaded={})
         return own._over(run, g0)
@@ -162,12 +167,8 @@ class Reduction:
         h = self._group_part(run, g0, t[N:])
         g, p = mapped(_lifted, self.shapes, (h, s, sigma))
         if isinstance(self.shapes, Shapes):
-            crossing = np.linalg.svd(np.asarray(mapped(_crossing, self.shapes, g)), compute_uv=False)[:, -1]
-            if not crossing.min() >= PARALLEL:
-                raise ValueError(
-                    f"at t = {t[np.argmin(crossing)]:g} the symmetries are tangent to the constraints of "
-                    f"{self.original.name}: they determine no motion there"
-                )
+            self._refuse_tangent(self.shapes, t, g)
+        self._refuse_others(run, jax.tree.map(lambda a: a[:N], g))
         attributes = {
             **run.attributes,
             "system": self.original.name,
@@ -190,6 +191,34 @@ class Reduction:
         return lifted.with_run(
             crossings=crossings._replace(g_vector=there.g_vector, xi=there.xi, multipliers=there.multipliers)
         )
+
+    def _refuse_tangent(self, shapes: Shapes, t: np.ndarray, g: Point) -> None:
+        """Raise ValueError where the symmetries are tangent to the constraints at a point, or between two of them."""
+        crossing = np.asarray(mapped(_crossing, shapes, g))
+        least, sides = np.linalg.svd(crossing, compute_uv=False)[:, -1], np.sign(np.linalg.det(crossing))
+        has_sign = self.original.rank is None and self.original.distribution.forms is not None
+        turns = np.flatnonzero(np.diff(sides[np.argsort(t)])) if has_sign else np.zeros(0)
+        if least.min() >= PARALLEL and not len(turns):
+            return
+        when = t[np.argmin(least)] if least.min() < PARALLEL else np.sort(t)[turns[0]]
+        raise ValueError(
+            f"at t = {when:g}, or in the step from there, the symmetries are tangent to the constraints of "
+            f"{self.original.name}: they determine no motion there"
+        )
+
+    def _refuse_others(self, run: Trajectory, g: Point) -> None:
+        """Raise ValueError where the accelerations of the original system at the nodes of a run are not its own."""
+        found = mapped(
+            _difference, (self.system, self.original, self.shapes, run.clock), (run.k, run.t, run.g, run.xi, g)
+        )
+        gap = np.asarray(found.gap) / (1 + np.asarray(found.size))
+        if not gap.max() <= BROKEN:
+            worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+            raise ValueError(
+                f"at t = {run.t[worst]:g} {self.original.name} has other accelerations than {self.system.name}, by "
+                f"{found.gap[worst]:.2g} of {found.size[worst]:.2g}: something breaks the symmetry there, such as a force "
+                "that is zero near the identity; give symmetry=, rows that hold everywhere"
+            )
 
     def phase(self, run: Trajectory) -> Point:
         """Displacement k ∈ H by a run on shapes: where its shape returns, the original motion ends at k·g with g its
@@ -308,6 +337,29 @@ def _turning(shapes: Shapes | Routh, state: ShapeState) -> Array:
 def _moved(tree: tuple, h: Point) -> Point:
     group, start = tree
     return group.compose(start, h)
+
+
+class _Difference(NamedTuple):
+    """Largest difference of two accelerations, and their size."""
+
+    gap: Array
+    size: Array
+
+
+def _difference(tree: tuple, node: tuple) -> _Difference:
+    """Accelerations of the original system and those of the reduced one, lifted, at a node."""
+    (system, original, shapes, clock), (k, t, s, sigma, g) = tree, node
+    u = clock.control(k)
+    rate = accelerations_at(system, t, system.at(s), sigma, u)[0]
+
+    def over(time: Array) -> Array:
+        there, velocity = system.group.compose(s, system.group.exp(time * sigma)), sigma + time * rate
+        return velocity if shapes is None else shapes.velocity(there, velocity)
+
+    zero = jnp.zeros(())
+    xi, lifted = jax.jvp(over, (zero,), (zero + 1.0,))
+    own = accelerations_at(original, t, original.at(g), xi, u)[0]
+    return _Difference(jnp.max(jnp.abs(own - lifted)), jnp.max(jnp.abs(own)))
 
 
 def _crossing(shapes: Shapes, g: Point) -> Array:

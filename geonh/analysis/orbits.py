@@ -217,7 +217,7 @@ def continue_orbit(
     system : System
         The system of the orbit, with the value of the parameter at which it was found.
     orbit : PeriodicOrbit
-        The first one.
+        The first one; the others have its method, conditions and controls.
     parameter : str
         Name of a scalar among ``system.parameters``.
     step : float

@@ -70,7 +70,9 @@ def reduce(system: System, symmetry: Any = None, *, eliminate: bool = False, mom
     (``mechanics.in_spatial_velocities``). A rolling body or a tree becomes a plain ``System``, whose contacts are not
     tested for jumps between nodes. Forces are tested with one value of the controls; those of controls that are no
     number, nor a vector of at most n, are taken to be invariant. Invariance is tested at random states about the
-    identity: what breaks a symmetry elsewhere, as a wall far away, is not seen; ``symmetry`` gives the true ones then.
+    identity: what breaks a symmetry elsewhere, as a wall far away, is not seen there; ``lift`` compares accelerations
+    at the nodes of a run, and refuses it; ``symmetry`` gives the true ones then. A feedback law comes first:
+    ``reduce(closed_loop(system, law))``.
     The momenta of horizontal symmetries are kept also where the forms are not invariant; ``momentum`` needs both.
     Digits are lost on the shapes where symmetries are nearly tangent to D.
 

@@ -79,7 +79,7 @@ def exact_step(system: System, *, xi0: Any, g0: Any = None, dt: float, t0: float
     Parameters
     ----------
     system : System
-        Without constraints on positions.
+        Without constraints on positions; forces take no controls, ``control.closed_loop`` has them as a law.
     xi0 : array_like, shape=[n]
         Velocity, on the constraints at g0.
     g0 : point of the group, optional

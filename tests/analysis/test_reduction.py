@@ -9,6 +9,7 @@ import pytest
 import geonh as gn
 from geonh.analysis import linearise, nonholonomic_connection, periodic_orbit, reduce, steady_motion
 from geonh.analysis.rebased import rebased
+from geonh.control import closed_loop
 from geonh.geometry.action import GroupBase, PointBase, ShapeBase
 from geonh.geometry.cosets import Cosets, Representative
 from geonh.groups import SE2, SE3, SO3, Heisenberg, Opposite, Product, Torus, Translations
@@ -427,6 +428,41 @@ def test_a_lift_where_symmetries_are_tangent_to_the_constraints_is_refused():
     run = gn.solve(reduction.system, "rkmk4", g0=[1e-7, 0.0], xi0=[0.0, 1e-9], dt=1e-3, n_steps=2)
     with pytest.raises(ValueError, match="the symmetries are tangent to the constraints of"):
         reduction.lift(run)
+
+
+@pytest.mark.parametrize(("options", "name"), [({}, "walled reduced"), ({"eliminate": True}, "to shapes")])
+def test_a_lift_is_refused_where_a_force_breaks_the_symmetry(options, name):
+    """A wall at x = 3, which random states about the identity do not meet; before it the lift is the motion."""
+
+    def wall(t, q, xi, u):
+        return jnp.stack([-100 * jnp.maximum(q[0] - 3.0, 0.0) ** 3, 0.0, 0.0])
+
+    forms = gn.Distribution(lambda q: [[-q[1], 0.0, 1.0]])
+    walled = gn.System(Translations(3), metric=[1.0, 1.0, 1.0], distribution=forms, forces=wall, name="walled")
+    reduction, start = reduce(walled, **options), {"g0": [0.0, 0.5, 0.0], "xi0": [1.0, 0.3, 0.5]}
+    state = reduction.start(**start)
+    run = gn.solve(reduction.system, "gauss6", g0=state.g0, xi0=state.xi0, dt=0.05, n_steps=120)
+    with pytest.raises(ValueError, match=rf"walled has other accelerations than .*{name}"):
+        reduction.lift(run)
+    before = gn.solve(reduction.system, "gauss6", g0=state.g0, xi0=state.xi0, dt=0.05, n_steps=40)
+    lifted, own = reduction.lift(before, start["g0"]), gn.solve(walled, "gauss6", **start, dt=0.05, n_steps=40)
+    assert own.g[-1, 0] < 3
+    np.testing.assert_allclose(lifted.g, own.g, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_lift_through_tangent_symmetries_is_refused():
+    """The axles of a snakeboard pass the straight position between two nodes."""
+    board = closed_loop(gn.systems.controlled_snakeboard(), lambda t, g, xi: -2.0 * g[1] - xi[3:])
+    g0 = ([0.0] * 3, [0.3, 0.2])
+    reduction, xi0 = reduce(board, eliminate=True), board.project(g0, [0.1, 0.2, 0.0, 0.3, 0.1])
+    state = reduction.start(g0, xi0)
+    run = gn.solve(reduction.system, "rkmk4", g0=state.g0, xi0=state.xi0, dt=0.01, n_steps=150)
+    with pytest.raises(ValueError, match="or in the step from there, the symmetries are tangent"):
+        reduction.lift(run)
+    early = gn.solve(reduction.system, "gauss6", g0=state.g0, xi0=state.xi0, dt=0.01, n_steps=60)
+    own = gn.solve(board, "gauss6", g0=g0, xi0=xi0, dt=0.01, n_steps=60)
+    np.testing.assert_allclose(reduction.lift(early, g0).g_vector, own.g_vector, atol=1e-11)
 
 
 @pytest.mark.slow
