@@ -196,7 +196,8 @@ class Reduction:
         """Raise ValueError where the symmetries are tangent to the constraints at a point, or between two of them."""
         crossing = np.asarray(mapped(_crossing, shapes, g))
         least, sides = np.linalg.svd(crossing, compute_uv=False)[:, -1], np.sign(np.linalg.det(crossing))
-        has_sign = self.original.rank is None and self.original.distribution.forms is not None
+        forms = self.original.distribution
+        has_sign = self.original.rank is None and forms is not None and forms.forms is not None
         turns = np.flatnonzero(np.diff(sides[np.argsort(t)])) if has_sign else np.zeros(0)
         if least.min() >= PARALLEL and not len(turns):
             return
@@ -208,16 +209,15 @@ class Reduction:
 
     def _refuse_others(self, run: Trajectory, g: Point) -> None:
         """Raise ValueError where the accelerations of the original system at the nodes of a run are not its own."""
-        found = mapped(
-            _difference, (self.system, self.original, self.shapes, run.clock), (run.k, run.t, run.g, run.xi, g)
-        )
+        both = self.system, self.original, self.shapes, run.clock
+        found = mapped(_difference, both, (run.k, run.t, run.g, run.xi, g))
         gap = np.asarray(found.gap) / (1 + np.asarray(found.size))
         if not gap.max() <= BROKEN:
             worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
             raise ValueError(
                 f"at t = {run.t[worst]:g} {self.original.name} has other accelerations than {self.system.name}, by "
-                f"{found.gap[worst]:.2g} of {found.size[worst]:.2g}: something breaks the symmetry there, such as a force "
-                "that is zero near the identity; give symmetry=, rows that hold everywhere"
+                f"{found.gap[worst]:.2g} of {found.size[worst]:.2g}: something breaks the symmetry there, such as a "
+                "force that is zero near the identity; give symmetry=, rows that hold everywhere"
             )
 
     def phase(self, run: Trajectory) -> Point:
