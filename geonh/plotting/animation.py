@@ -136,22 +136,59 @@ LONGEST_SIDE = 8000
 """Maximum width and height of frames in pixels."""
 
 
+class _Planes:
+    """Luminance and chrominance of frames, as video has them (BT.601); only what changes is computed.
+
+    Attributes
+    ----------
+    values : ndarray of uint8, shape=[3·height·width/2]
+        Y of all pixels, then U and V of each square of four.
+    """
+
+    def __init__(self, height: int, width: int):
+        pixels = height * width
+        self.values = np.zeros(pixels * 3 // 2, np.uint8)
+        self._before = np.zeros((height, width), np.uint32)
+        squares = height // 2, 2, width // 2, 2
+        self._luminance = self.values[:pixels].reshape(squares)
+        self._chrominance = self.values[pixels:].reshape(2, height // 2, width // 2)
+        self._shape = squares
+
+    def update(self, frame: np.ndarray) -> None:
+        """Change to a frame, shape=[height, width, 4], of bytes."""
+        pixels = np.ascontiguousarray(frame).view(np.uint32)[..., 0]
+        changed = pixels.view(np.uint64) != self._before.view(np.uint64)  # two pixels of a row
+        rows, columns = np.divmod(np.flatnonzero(changed[::2] | changed[1::2]), pixels.shape[1] // 2)
+        fresh = pixels.reshape(self._shape)[rows, :, columns]  # shape=[squares, 2, 2]
+        self._before.reshape(self._shape)[rows, :, columns] = fresh
+        values = fresh.view(np.uint8).reshape(-1, 4)[:, :3].astype(np.float32) @ OF_COLOUR
+        self._luminance[rows, :, columns] = values[:, 0].reshape(-1, 2, 2) + 16.5
+        squares = values[:, 1:].reshape(-1, 4, 2)
+        mean = (squares[:, 0] + squares[:, 1] + squares[:, 2] + squares[:, 3]) / 4
+        self._chrominance[:, rows, columns] = mean.T + 128.5
+
+
+OF_COLOUR = np.float32([[65.481, -37.797, 112.0], [128.553, -74.203, -93.786], [24.966, 112.0, -18.214]]) / 255
+"""Y, U and V, in columns, of red, green and blue from 0 to 255, without their offsets 16, 128 and 128."""
+
+
 def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     """Write frames as H.264 by ffmpeg, to which they are piped."""
     import matplotlib as mpl
 
-    process, log = None, None
+    process, planes = None, None
     for frame in frames:
         if process is None:
             height, width = frame.shape[:2]
+            planes = _Planes(height, width)
             words = [mpl.rcParams["animation.ffmpeg_path"], "-y", "-loglevel", "error"]
-            words += ["-f", "rawvideo", "-pix_fmt", "rgba", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
-            words += ["-vcodec", "h264", "-preset", "superfast", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
-            log = subprocess.PIPE
-            process = subprocess.Popen([*words, str(path)], stdin=subprocess.PIPE, stderr=log, pipesize=1 << 20)
-        assert process.stdin is not None
+            words += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
+            words += ["-vcodec", "h264", "-preset", "superfast", "-threads", "1", "-movflags", "+faststart", str(path)]
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=1 << 20)
+        assert process.stdin is not None and planes is not None
+        planes.update(frame)
         try:
-            process.stdin.write(memoryview(np.ascontiguousarray(frame)).cast("B"))
+            process.stdin.write(planes.values)
         except BrokenPipeError:
             break
     assert process is not None

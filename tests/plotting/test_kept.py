@@ -7,6 +7,7 @@ import pytest
 import geonh as gn
 from geonh import plotting
 from geonh.diagnostics import convergence, poincare_section
+from geonh.plotting.animation import _Planes
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -170,3 +171,19 @@ def test_mp4_needs_ffmpeg_and_says_so(sleigh, tmp_path, monkeypatch):
     monkeypatch.setattr(writers, "is_available", lambda name: False)
     with pytest.raises(RuntimeError, match="MP4 needs ffmpeg"):
         sleigh.animate(tmp_path / "b.mp4")
+
+
+def test_planes_of_changing_frames_are_those_of_the_last_one():
+    """Y, U, V of BT.601, by their definition; of squares that do not change they are kept."""
+    rng = np.random.default_rng(0)
+    frame, planes = rng.integers(0, 256, (6, 8, 4), dtype=np.uint8), _Planes(6, 8)
+    for rows, columns in ((slice(0, 6), slice(0, 8)), (slice(1, 2), slice(3, 6)), (slice(5, 6), slice(7, 8))):
+        frame[rows, columns] = rng.integers(0, 256, frame[rows, columns].shape)
+        planes.update(frame)
+        r, g, b = np.moveaxis(frame[..., :3] / 255.0, -1, 0)
+        y = 16 + 65.481 * r + 128.553 * g + 24.966 * b
+        square = lambda a: a.reshape(3, 2, 4, 2).mean(axis=(1, 3))  # noqa: E731
+        u = square(128 - 37.797 * r - 74.203 * g + 112 * b)
+        v = square(128 + 112 * r - 93.786 * g - 18.214 * b)
+        exact = np.concatenate([np.ravel(y), np.ravel(u), np.ravel(v)])
+        assert np.abs(planes.values - exact).max() <= 0.5 + 1e-4
