@@ -185,7 +185,8 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
             words += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
             words += ["-vcodec", "h264", "-preset", "superfast", "-threads", "1", "-movflags", "+faststart", str(path)]
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=1 << 20)
-        assert process.stdin is not None and planes is not None
+        assert process.stdin is not None
+        assert planes is not None
         planes.update(frame)
         try:
             process.stdin.write(planes.values)
