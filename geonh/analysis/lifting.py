@@ -19,6 +19,7 @@ from geonh.engine import computed, mapped
 from geonh.geometry.cosets import Cosets
 from geonh.groups.base import Point
 from geonh.integrators.variable_steps import VariableSteps
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.symmetry import refuse_asymmetric
 from geonh.mechanics.system import System, with_parameters
@@ -30,7 +31,7 @@ from geonh.results.trajectory import Trajectory
 
 SETTLED = 1e-12
 """Change of the group part by halving the steps of its quadrature, relative to 1 and its size, that ends this."""
-BROKEN = 1e-7
+BROKEN = 1e-9
 """Difference of accelerations over a node, relative to 1 and their size, from which symmetries do not hold there."""
 HALVINGS = 8
 """Maximum number of such halvings, of steps that a tolerance chose for the shapes alone."""
@@ -143,8 +144,9 @@ class Reduction:
         ------
         TypeError, ValueError
             If ``run`` is no trajectory, one of another system or from a file; if ``g0`` is not over its first node; if
-            the original accelerations at a node are others, as where a force breaks the symmetry there; if symmetries
-            become tangent to the constraints; on shapes, for runs at times of ``t_eval``.
+            the original accelerations at a node are others, as where a force breaks the symmetry there (between nodes
+            this is not seen: save more of them); if symmetries become tangent to the constraints; on shapes, for runs
+            at times of ``t_eval``.
         """
         own = self._at_parameters_of(run)
         if self.shapes is None:
@@ -213,10 +215,10 @@ class Reduction:
         found = mapped(_difference, both, (run.k, run.t, run.g, run.xi, g))
         gap = np.asarray(found.gap) / (1 + np.asarray(found.size))
         if not gap.max() <= BROKEN:
-            worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+            first = int(np.argmax(~(gap <= BROKEN)))
             raise ValueError(
-                f"at t = {run.t[worst]:g} {self.original.name} has other accelerations than {self.system.name}, by "
-                f"{found.gap[worst]:.2g} of {found.size[worst]:.2g}: something breaks the symmetry there, such as a "
+                f"at t = {run.t[first]:g} {self.original.name} has other accelerations than {self.system.name}, by "
+                f"{found.gap[first]:.2g} of {found.size[first]:.2g}: something breaks the symmetry there, such as a "
                 "force that is zero near the identity; give symmetry=, rows that hold everywhere"
             )
 
@@ -349,7 +351,7 @@ class _Difference(NamedTuple):
 def _difference(tree: tuple, node: tuple) -> _Difference:
     """Accelerations of the original system and those of the reduced one, lifted, at a node."""
     (system, original, shapes, clock), (k, t, s, sigma, g) = tree, node
-    u = clock.control(k)
+    u = clock.between(t) if callable(clock.controls) and not isinstance(clock.controls, Wiener) else clock.control(k)
     rate = accelerations_at(system, t, system.at(s), sigma, u)[0]
 
     def over(time: Array) -> Array:

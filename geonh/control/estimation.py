@@ -31,7 +31,9 @@ from geonh.runs.controls import inspect_forces
 from geonh.runs.start import as_start
 
 NOISELESS = 1e-9
-"""Residuals, relative to the data, up to which they are not tested for noise."""
+"""Residuals, relative to the data, up to which they are not tested for noise;"""
+QUIET = 0.1
+"""and relative to the noise that was given."""
 SHOWN = 9
 """Number of entries up to which an array is printed."""
 DEVIATIONS = 5.0
@@ -199,9 +201,10 @@ def estimate(
         _precision(prior, sought, sigma),
         free_start,
     )
-    if np.sum(fit.seen) <= (0 if prior is not None else len(sought.theta)):
-        seen, k = np.sum(fit.seen), len(sought.theta)
-        raise ValueError(f"{seen} observations do not determine {k} parameters and their noise")
+    seen, k = np.count_nonzero(fit.seen), len(sought.theta)
+    if not seen or (prior is None and seen < k + (sigma is None)):
+        what = f"{k} parameters and their noise" if sigma is None else f"{k} parameters"
+        raise ValueError(f"{seen} observations do not determine {what}")
     unknowns = Unknowns(sought.theta, *jax.tree.map(lambda *each: np.stack(each), *guesses))
     prediction = fit.prediction(unknowns)
     if values.shape[-1] != (width := prediction.observations.shape[-1]):
@@ -215,7 +218,8 @@ def estimate(
         )
         error.estimate = estimated  # type: ignore[attr-defined]
         raise error
-    _warn_of_structure(fit.data - found.prediction.observations, float(np.linalg.norm(fit.data.ravel()[fit.seen])))
+    least = NOISELESS * np.linalg.norm(fit.data.ravel()[fit.seen]), QUIET * (sigma or 0.0) * np.sqrt(seen)
+    _warn_of_structure(fit.data - found.prediction.observations, max(map(float, least)))
     return estimated
 
 
@@ -260,11 +264,13 @@ def _plain(value: Any) -> Any:
 def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
     """Validated observations, shape=[N, q] or [R, N, q], and the numbers of their nodes, shape=[N]."""
     values, places = as_float64(data, "data", finite=False), as_float64(at, "at")
-    if values.ndim not in (2, 3) or places.shape != values.shape[-2:-1] or np.any(places != np.floor(places)):
+    if values.ndim not in (2, 3) or places.shape != values.shape[-2:-1]:
         raise ValueError(
             f"data must have shape [N, q], or [R, N, q] of R motions, and at N integers, "
             f"got {list(values.shape)} and {list(places.shape)}"
         )
+    if np.any(between := places != np.floor(places)):
+        raise ValueError(f"at must be integers, the numbers of nodes, got {places[between.argmax()]:g}")
     if np.any(np.isinf(values)):
         raise ValueError("data must be finite, or nan where there is no observation, got inf")
     if values.size == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
@@ -306,14 +312,15 @@ def _precision(prior: Any, sought: Sought, sigma: float | None) -> np.ndarray:
     return np.repeat([1 / widths[name] if name in widths else 0.0 for name in sought.names], counts)
 
 
-def _warn_of_structure(residuals: np.ndarray, size: float) -> None:
+def _warn_of_structure(residuals: np.ndarray, least: float) -> None:
     """Warn of residuals that follow each other, by von Neumann's ratio of squared successive differences to squares.
 
-    It is 2 for noise, with a standard deviation of 2/√N of N numbers. ``residuals`` of shape=[R, N, q].
+    It is 2 for noise, with a standard deviation of 2/√N of N numbers. ``residuals`` of shape=[R, N, q], whose norm is
+    above ``least`` where they are tested.
     """
     squares, differences = np.nansum(residuals**2, axis=(0, 1)), np.diff(residuals, axis=1)
     pairs = np.sum(~np.isnan(differences))
-    if not np.sum(squares) > (NOISELESS * size) ** 2 or not pairs:
+    if not np.sum(squares) > least**2 or not pairs:
         return
     ratio = np.nansum(differences**2) * (differences.size / pairs) / np.sum(squares)
     rows = np.sum(~np.isnan(residuals)) / residuals.shape[-1]

@@ -194,6 +194,15 @@ class LeastSquares:
                     f"{which} of {self.motion.sought.system.name} fails with {values}: {Result(int(status)).message}"
                 )
 
+    def refuse_not_finite(self, prediction: Prediction) -> None:
+        """Raise ValueError where an observation or its derivative is not a number."""
+        for values, what in (
+            (prediction.observations, "observe is"),
+            (prediction.slopes, "the derivative of observe is"),
+        ):
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"{what} not finite along the motion from the guess")
+
     def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
         """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.
 
@@ -202,8 +211,9 @@ class LeastSquares:
         labels, residual, J = self.motion.sought.labels, self.residual(unknowns, prediction), self._jacobian(prediction)
         observed, k = prediction.observations.ravel()[self.seen], len(unknowns.theta)
         scale = np.linalg.norm(J, axis=0)
-        sensitivity = scale[:k] * np.where(unknowns.theta == 0.0, 1.0, np.abs(unknowns.theta))
-        unseen = sensitivity <= UNSEEN * np.linalg.norm(observed)
+        guess = self.motion.sought.theta
+        sensitivity = scale[:k] * np.maximum(np.abs(unknowns.theta), np.where(guess == 0.0, 1.0, np.abs(guess)))
+        unseen = (sensitivity <= UNSEEN * np.linalg.norm(observed)) & (self.prior == 0)
         if np.any(unseen):
             raise ValueError(f"the data do not depend on {shortly([labels[i] for i in np.flatnonzero(unseen)])}")
         lost = scale <= UNSEEN * scale[k:].max(initial=0.0)  # rounding of directions across the constraints
@@ -264,7 +274,8 @@ def _refuse_unobservable(labels: tuple[str, ...], directions: np.ndarray) -> Non
             mixed = [label for label, part in zip(labels, row, strict=True) if abs(part) > 1e-6]
             several = " and ".join(mixed) if len(mixed) < 5 else f"{', '.join(mixed[:3])} and {len(mixed) - 3} more"
             raise ValueError(
-                f"the data do not identify {several} separately: give more data, fewer names, or sigma= and prior="
+                f"the data do not identify {several} separately at these values: give another guess, more data, fewer "
+                "names, or sigma= and a prior= that is not so wide"
             )
 
 

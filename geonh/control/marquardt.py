@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from geonh.control.least_squares import GaussNewtonStep, LeastSquares, Prediction, Unknowns
+from geonh.control.least_squares import ROUNDING, GaussNewtonStep, LeastSquares, Prediction, Unknowns
 
 FIRST = 1e-9
 """Damping of the first step."""
@@ -32,8 +32,6 @@ TRIALS = 40
 """Number of dampings tried in one iteration."""
 LEAST = 1e-4
 """Descent, relative to that predicted, from which a step is accepted."""
-SMALL = 1e-4
-"""Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
 FAST = 0.1
 """Size of a step, relative to the one before, up to which small steps go on, to rounding."""
 AHEAD = 0.1
@@ -80,6 +78,7 @@ def minimum(
         If a step of the first motion fails.
     """
     problem.refuse_failed(unknowns, prediction)
+    problem.refuse_not_finite(prediction)
     damping, scale, before = FIRST, np.zeros(1), np.inf
     for iteration in range(max_iterations + 1):
         step = problem.gauss_newton_step(unknowns, prediction)
@@ -103,6 +102,9 @@ def _descended(
 ) -> tuple[Unknowns, Prediction, float] | None:
     """Unknowns after the first step that lowers the sum of squares or is lost in rounding, and the next damping."""
     step, residual, growth = at.step, problem.residual(at.unknowns, at.prediction), 2.0
+    rounding = (
+        2 * np.linalg.norm(residual) * ROUNDING * np.linalg.norm(at.prediction.observations.ravel()[problem.seen])
+    )
     for _ in range(TRIALS):
         parts = _damped(step, scale, damping, step.rest)
         predicted = 2 * parts @ (step.singular * step.rest) - np.sum((step.singular * parts) ** 2)
@@ -113,8 +115,8 @@ def _descended(
         new_residual = problem.residual(trial, new)
         with np.errstate(over="ignore", invalid="ignore"):
             descent = (residual @ residual - new_residual @ new_residual) / predicted
-        is_small = np.all(np.abs(move[: len(step.errors)]) <= SMALL * step.errors)
-        if not np.any(new.status) and np.isfinite(descent) and (descent > LEAST or is_small):
+        usable = not np.any(new.status) and np.isfinite(descent) and np.all(np.isfinite(new.slopes))
+        if usable and (descent > LEAST or predicted <= rounding):
             found = trial._replace(g=new.g, xi=new.xi) if problem.free_start else trial
             return found, new, damping * np.clip(1 - (2 * descent - 1) ** 3, 1 / 3, 2)
         damping, growth = damping * growth, 2 * growth

@@ -450,6 +450,21 @@ def test_a_lift_is_refused_where_a_force_breaks_the_symmetry(options, name):
     np.testing.assert_allclose(lifted.g, own.g, atol=1e-9)
 
 
+def test_forces_of_controls_are_compared_at_the_times_of_nodes():
+    """Of a run whose steps a tolerance chose: a wall that is switched on late is seen, one switched off early is not."""
+
+    def wall(t, q, xi, u):
+        return jnp.stack([-jnp.maximum(q[0] - 5.0, 0.0) * u])
+
+    walled = gn.System(Translations(1), metric=[1.0], forces=wall, name="walled")
+    reduction, options = reduce(walled), {"xi0": [1.0], "t_end": 10.0, "tolerance": 1e-9}
+    late = gn.solve(reduction.system, controls=lambda t: jnp.where(t > 4.0, 1.0, 0.0), **options)
+    with pytest.raises(ValueError, match="walled has other accelerations"):
+        reduction.lift(late)
+    early = gn.solve(reduction.system, controls=lambda t: jnp.where(t < 2.0, 1.0, 0.0), **options)
+    np.testing.assert_allclose(reduction.lift(early).g[-1], 10.0, rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_a_lift_through_tangent_symmetries_is_refused():
     """The axles of a snakeboard pass the straight position between two nodes."""

@@ -102,6 +102,8 @@ def test_a_fall_from_an_unknown_start_is_a_parabola_through_the_points():
         ({"data": np.full_like(TRUE, np.nan)}, "0 observations do not determine 1 parameters"),
         ({"observe": lambda g: g}, "observe takes"),
         ({"prior": 1.0}, "prior= needs sigma="),
+        ({"observe": lambda g, xi: jnp.sqrt(g[1:] - 100.0)}, "observe is not finite along the motion"),
+        ({"at": AT + 0.5}, "at must be integers, the numbers of nodes, got 10.5"),
         ({"prior": {"I": 1.0}, "sigma": 0.1}, "prior: 'I' is not among names"),
         ({"prior": {"a": 0.0}, "sigma": 0.1}, "prior of a must be positive"),
         ({"data": np.stack([TRUE] * 3), "xi0": [START] * 2}, r"xi0 must have shape \[3\], or \[3, 3\] for 3 motions"),
@@ -181,6 +183,34 @@ def test_a_prior_is_weighed_against_the_data():
     precision = a @ a / sigma**2 + 1 / width**2
     assert abs(result.values["g"] - (a @ data[:, 0] / sigma**2 + 9.0 / width**2) / precision) < 1e-9
     assert abs(result.errors["g"] * np.sqrt(precision) - 1) < 1e-9
+
+
+def damped(c, unused=0.0):
+    drag = {"potential": lambda x: x @ x / 2, "forces": lambda t, x, xi, u, p: -p["c"] * xi}
+    return gn.System(Translations(1), metric=[1.0], **drag, parameters={"c": c, "unused": unused}, name="damped")
+
+
+@pytest.mark.parametrize("unused", [0.0, 1e-9, 1.0, 1e9])
+def test_a_parameter_may_vanish_or_be_known_by_its_prior_alone(unused):
+    at, options = np.arange(1, 51), {"xi0": [1.0], "dt": 0.1}
+    data = gn.solve(damped(0.0), "gauss4", **options, n_steps=50).g[at]
+    assert abs(estimate(damped(0.05, unused), "c", data, at, height, **options).values["c"]) < 1e-13
+    for width in (1e-12, 1.0, 1e12):
+        known = {"sigma": 1e-3, "prior": {"unused": width}}
+        result = estimate(damped(0.05, unused), ["c", "unused"], data, at, height, **options, **known)
+        assert abs(result.values["c"]) < 1e-10
+        assert abs(result.values["unused"] - unused) <= 1e-6 * width + 1e-15 * abs(unused)
+        assert abs(result.errors["unused"] / width - 1) < 1e-6
+
+
+@pytest.mark.parametrize("guess", [1.5, -0.4])
+def test_no_step_ascends(guess):
+    """With a noise that is said to be far too large all steps are small beside the errors."""
+    at, options = np.arange(1, 51), {"xi0": [1.0], "dt": 0.1}
+    data = gn.solve(damped(0.3), "gauss4", **options, n_steps=50).g[at]
+    result = estimate(damped(guess), "c", data, at, height, sigma=1e6, **options)
+    before = gn.solve(damped(guess), "gauss4", **options, n_steps=50).g[at] - data
+    assert np.sum(result.residuals**2) < np.sum(before**2)
 
 
 def springs(K):
