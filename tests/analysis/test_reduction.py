@@ -451,7 +451,7 @@ def test_a_lift_is_refused_where_a_force_breaks_the_symmetry(options, name):
 
 
 def test_forces_of_controls_are_compared_at_the_times_of_nodes():
-    """Of a run whose steps a tolerance chose: a wall that is switched on late is seen, one switched off early is not."""
+    """Of a run whose steps a tolerance chose: a wall switched on late is seen, one switched off early is not."""
 
     def wall(t, q, xi, u):
         return jnp.stack([-jnp.maximum(q[0] - 5.0, 0.0) * u])
