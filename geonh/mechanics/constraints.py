@@ -20,6 +20,7 @@ from geonh.algebra import constrained as null_space
 from geonh.algebra.constrained import Motion, constrained_by_products, has_small_null_space
 from geonh.algebra.elimination import UNROLLED
 from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
+from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64
 from geonh.engine import SIDE_BY_SIDE, computed, differentiated_as, in_float64, jacobian, traced_once
@@ -27,13 +28,13 @@ from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import Moment
 from geonh.geometry.velocity_constraints import VelocityConstraints
 from geonh.groups.base import Point, tree_add
-from geonh.mechanics.holonomic import LONGEST_WAY, SMALL, from_afar
+from geonh.mechanics.holonomic import LONGEST_WAY, from_afar
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.redundancy import holding, with_known_rank, with_rank_near
 from geonh.mechanics.soundness import metric_fault
 
-ROUNDING = 1e-12
-"""Change of a velocity, relative to its size, at which its iteration onto nonlinear constraints has converged."""
+NEAR = 1e-2
+"""Change of a velocity, relative to its size, from which Newton's method finds the nearest one on constraints."""
 
 
 class ConstrainedSystem(LagrangianSystem):
@@ -245,22 +246,34 @@ class ConstrainedSystem(LagrangianSystem):
         return by_matrix if motion is None else differentiated_as(motion.x, by_matrix)
 
     def _nearest_velocity(self, x: Any, xi: Array) -> Array:
-        """Velocity on nonlinear constraints, by Newton steps of least norm from ``xi``; nan if they do not converge."""
+        """Velocity on nonlinear constraints c(x, ξ) = 0 that is nearest to ``xi``; nan if none is found.
+
+        Projections of ξ onto the constraints linearised at the velocity before, of which half of each step is taken,
+        lead near it, and from there Newton's method for
+
+            M(v − ξ) = (∂c/∂ξ)ᵀν,   c(x, v) = 0.
+        """
+        held, n, M = self.holding(x), self.group.dim, self.mass_matrix(x)
+        begin = lax.stop_gradient(xi)
 
         def left(iteration: tuple) -> Array:
-            count, xi, change = iteration
-            return (count < LONGEST_WAY) & (change @ change > (SMALL * SMALL) * (xi @ xi))
+            count, v, change = iteration
+            return (count < LONGEST_WAY) & (change @ change > (NEAR * NEAR) * (v @ v))
 
         def ahead(iteration: tuple) -> tuple:
-            count, xi, _ = iteration
-            after = self.linear_at(xi).projected_velocity(x, xi)
-            return count + 1, after, after - xi
+            count, v, _ = iteration
+            change = held.linear_at(v).projected_velocity(x, begin) - v
+            return count + 1, v + change / 2, change
 
-        given, xi = xi, lax.stop_gradient(xi)
-        count, xi, change = lax.while_loop(left, ahead, (0, xi, jnp.ones_like(xi)))
-        converged = change @ change <= (ROUNDING * ROUNDING) * (xi @ xi)
-        moved = given + lax.stop_gradient(xi - given)  # two steps more, for derivatives where ``given`` is on them
-        return jnp.where(converged, ahead(ahead((count, moved, change)))[1], jnp.nan)
+        def missing(z: Array) -> Array:
+            here = held.linear_at(z[:n])
+            return jnp.concatenate([M @ (z[:n] - xi) - here.reaction(x, z[n:]), here.constraint_residual(x, z[:n])])
+
+        v = lax.while_loop(left, ahead, (0, begin, jnp.ones_like(begin)))[1]
+        mu = held.linear_at(v).annihilator(x)
+        nu = saddle(M, mu, jnp.zeros(n), mu @ (v - begin))[1]
+        z, converged = Newton().solve(missing, jnp.concatenate([v, nu]))
+        return jnp.where(converged, z[:n], jnp.nan)
 
     def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
         """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""

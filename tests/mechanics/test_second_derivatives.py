@@ -103,19 +103,32 @@ def test_of_a_step_from_velocities_off_the_constraints():
         np.testing.assert_allclose(J @ v, exact, atol=1e-8 * np.abs(exact).max())
 
 
-def test_of_a_projection_onto_nonlinear_constraints():
-    system = gn.System(
-        Translations(3),
-        metric=[1.0, 2.0, 1.5],
-        distribution=gn.VelocityConstraints(lambda x, xi: (xi @ xi - 1.0 - 0.1 * jnp.sin(x[0]))[None]),
-    )
-    g, v = np.array([0.1, 0.2, 0.3]), np.array([0.3, -0.2, 0.1])
-    xi = np.asarray(system.project(g, [0.5, 0.6, 0.7]))
+NONLINEAR = {
+    "isokinetic": lambda x, xi: (xi @ xi - 1.0 - 0.1 * jnp.sin(x[0]))[None],
+    "cone": lambda x, xi: (xi[2] ** 2 - 0.3 * (xi[0] ** 2 + xi[1] ** 2))[None],
+    "two": lambda x, xi: jnp.stack([xi[0] * xi[2] + xi[1] ** 2 - 0.1, xi[0] - xi[1] * (1 + x[0])]),
+}
+
+
+@pytest.mark.parametrize("name", list(NONLINEAR))
+@pytest.mark.parametrize("size", [0.01, 0.5, 50.0])
+def test_of_the_projection_onto_nonlinear_constraints(name, size):
+    """The nearest velocity, of any distance: stationary on the constraints, with its two derivatives."""
+    forms, M = gn.VelocityConstraints(NONLINEAR[name]), np.array([1.0, 2.0, 1.5])
+    system = gn.System(Translations(3), metric=M, distribution=forms)
+    g, v = jnp.array([0.1, 0.2, 0.3]), size * RNG.normal(size=3)
+    a, b = size * RNG.normal(size=(2, 3))
     with gn.float64():
-
-        def projected(a):
-            return system.projected_velocity(system.at(jnp.asarray(g)), xi + a * v)
-
-        found = jax.jvp(projected, (0.0,), (1.0,))[1]
-    np.testing.assert_allclose(found, (projected(1e-5) - projected(-1e-5)) / 2e-5, atol=1e-9)
-    assert np.abs(found).max() > 0.1
+        projected = jax.jit(lambda z: system.projected_velocity(system.at(g), v + z))
+        slope = jax.jit(lambda z: jax.jvp(projected, (z,), (jnp.asarray(a),))[1])
+        zero = jnp.zeros(3)
+        near, (first, second) = projected(zero), jax.jvp(slope, (zero,), (jnp.asarray(b),))
+        off, rows = NONLINEAR[name](g, near), jax.jacobian(lambda xi: NONLINEAR[name](g, xi))(near)
+        np.testing.assert_allclose(off, 0.0, atol=1e-13 * (1 + size**2))
+        multipliers = np.linalg.lstsq(rows.T, M * (near - v))[0]
+        np.testing.assert_allclose(rows.T @ multipliers, M * (near - v), atol=1e-12 * size)
+        for found, exact in (
+            (first, difference(projected, 1e-3, a)),
+            (second, difference(slope, 1e-3, b)),
+        ):
+            np.testing.assert_allclose(found, exact, atol=1e-6 * (size + np.abs(exact).max()))
