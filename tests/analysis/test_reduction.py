@@ -234,7 +234,8 @@ def test_a_lift_has_the_parameters_of_its_run():
     np.testing.assert_allclose(reduction.phase(run)[2], exact.g[-1, 2] - g0[2], atol=1e-12)
 
 
-@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("save_every", [1, 4])
 def test_a_lift_has_the_events_of_its_run(save_every):
     system, g0 = carried(), np.array([0.5, 0.2, 1.0])
     reduction, xi0 = reduce(system, eliminate=True), system.project(g0, [-0.9, 0.7, 0.0])

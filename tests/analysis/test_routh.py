@@ -31,6 +31,7 @@ def check(system, symmetry, g0, xi0, *, controls=None, dt=0.02):
     return reduction
 
 
+@pytest.mark.slow
 def test_the_rotor_of_a_snakeboard():
     board = gn.systems.snakeboard()
     g0 = (np.array([0.2, 0.5, -0.3]), np.array([0.1, 0.7]))
