@@ -20,6 +20,7 @@ References
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def minimum(
     problem.refuse_failed(unknowns, prediction)
     problem.refuse_not_finite(prediction)
     damping, scale, before = FIRST, np.zeros(1), np.inf
-    for iteration in range(max_iterations + 1):
+    for iteration in itertools.count():
         step = problem.gauss_newton_step(unknowns, prediction)
         done, size = Minimum(unknowns, prediction, step, iteration), step.size
         if step.is_rounding(unknowns) or problem.is_exact(unknowns, prediction):
@@ -94,7 +95,6 @@ def minimum(
         if lower is None:
             return done._replace(failure="did not converge: no step lowers the sum of squares")
         unknowns, prediction, damping = lower
-    raise AssertionError("unreachable")
 
 
 def _descended(
