@@ -20,7 +20,6 @@ References
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +79,8 @@ def minimum(
     """
     problem.refuse_failed(unknowns, prediction)
     problem.refuse_not_finite(prediction)
-    damping, scale, before = FIRST, np.zeros(1), np.inf
-    for iteration in itertools.count():
+    damping, scale, before, iteration = FIRST, np.zeros(1), np.inf, 0
+    while True:
         step = problem.gauss_newton_step(unknowns, prediction)
         done, size = Minimum(unknowns, prediction, step, iteration), step.size
         if step.is_rounding(unknowns) or problem.is_exact(unknowns, prediction):
@@ -94,7 +93,7 @@ def minimum(
         lower = _descended(problem, done, scale, damping)
         if lower is None:
             return done._replace(failure="did not converge: no step lowers the sum of squares")
-        unknowns, prediction, damping = lower
+        (unknowns, prediction, damping), iteration = lower, iteration + 1
 
 
 def _descended(
