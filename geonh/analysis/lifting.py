@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.echelon import NEGLIGIBLE
-from geonh.analysis.chaplygin import PARALLEL
+from geonh.analysis.lift_checks import refuse_broken, refuse_tangent
 from geonh.analysis.routh import Routh, refuse_power
 from geonh.analysis.shapes import GAUSS, Shapes, ShapeState, magnus, products
 from geonh.arguments.validators import as_float64
@@ -19,8 +19,6 @@ from geonh.engine import computed, mapped
 from geonh.geometry.cosets import Cosets
 from geonh.groups.base import Point
 from geonh.integrators.variable_steps import VariableSteps
-from geonh.integrators.wiener import Wiener
-from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.symmetry import refuse_asymmetric
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.dense import step_times
@@ -31,8 +29,6 @@ from geonh.results.trajectory import Trajectory
 
 SETTLED = 1e-12
 """Change of the group part by halving the steps of its quadrature, relative to 1 and its size, that ends this."""
-BROKEN = 1e-9
-"""Difference of accelerations over a node, relative to 1 and their size, from which symmetries do not hold there."""
 HALVINGS = 8
 """Maximum number of such halvings, of steps that a tolerance chose for the shapes alone."""
 
@@ -152,7 +148,7 @@ class Reduction:
         if self.shapes is None:
             if g0 is not None and np.abs(self._vector(g0) - run.g_vector[0]).max() > NEGLIGIBLE:
                 raise ValueError("g0 must be the first point of the run, which has the group part already")
-            own._refuse_others(run, run.g)
+            refuse_broken(own.system, own.original, None, run, run.g)
             named = {**run.attributes, "system": self.original.name}
             return replace(run.with_run(system=own.original, function_values=None), attributes=named, loaded={})
         return own._over(run, g0)
@@ -169,8 +165,8 @@ class Reduction:
         h = self._group_part(run, g0, t[N:])
         g, p = mapped(_lifted, self.shapes, (h, s, sigma))
         if isinstance(self.shapes, Shapes):
-            self._refuse_tangent(self.shapes, t, g)
-        self._refuse_others(run, jax.tree.map(lambda a: a[:N], g))
+            refuse_tangent(self.shapes, t, g)
+        refuse_broken(self.system, self.original, self.shapes, run, jax.tree.map(lambda a: a[:N], g))
         attributes = {
             **run.attributes,
             "system": self.original.name,
@@ -193,34 +189,6 @@ class Reduction:
         return lifted.with_run(
             crossings=crossings._replace(g_vector=there.g_vector, xi=there.xi, multipliers=there.multipliers)
         )
-
-    def _refuse_tangent(self, shapes: Shapes, t: np.ndarray, g: Point) -> None:
-        """Raise ValueError where the symmetries are tangent to the constraints at a point, or between two of them."""
-        crossing = np.asarray(mapped(_crossing, shapes, g))
-        least, sides = np.linalg.svd(crossing, compute_uv=False)[:, -1], np.sign(np.linalg.det(crossing))
-        forms = self.original.distribution
-        has_sign = self.original.rank is None and forms is not None and forms.forms is not None
-        turns = np.flatnonzero(np.diff(sides[np.argsort(t)])) if has_sign else np.zeros(0)
-        if least.min() >= PARALLEL and not len(turns):
-            return
-        when = t[np.argmin(least)] if least.min() < PARALLEL else np.sort(t)[turns[0]]
-        raise ValueError(
-            f"at t = {when:g}, or in the step from there, the symmetries are tangent to the constraints of "
-            f"{self.original.name}: they determine no motion there"
-        )
-
-    def _refuse_others(self, run: Trajectory, g: Point) -> None:
-        """Raise ValueError where the accelerations of the original system at the nodes of a run are not its own."""
-        both = self.system, self.original, self.shapes, run.clock
-        found = mapped(_difference, both, (run.k, run.t, run.g, run.xi, g))
-        gap = np.asarray(found.gap) / (1 + np.asarray(found.size))
-        if not gap.max() <= BROKEN:
-            first = int(np.argmax(~(gap <= BROKEN)))
-            raise ValueError(
-                f"at t = {run.t[first]:g} {self.original.name} has other accelerations than {self.system.name}, by "
-                f"{found.gap[first]:.2g} of {found.size[first]:.2g}: something breaks the symmetry there, such as a "
-                "force that is zero near the identity; give symmetry=, rows that hold everywhere"
-            )
 
     def phase(self, run: Trajectory) -> Point:
         """Displacement k ∈ H by a run on shapes: where its shape returns, the original motion ends at k·g with g its
@@ -339,33 +307,6 @@ def _turning(shapes: Shapes | Routh, state: ShapeState) -> Array:
 def _moved(tree: tuple, h: Point) -> Point:
     group, start = tree
     return group.compose(start, h)
-
-
-class _Difference(NamedTuple):
-    """Largest difference of two accelerations, and their size."""
-
-    gap: Array
-    size: Array
-
-
-def _difference(tree: tuple, node: tuple) -> _Difference:
-    """Accelerations of the original system and those of the reduced one, lifted, at a node."""
-    (system, original, shapes, clock), (k, t, s, sigma, g) = tree, node
-    u = clock.between(t) if callable(clock.controls) and not isinstance(clock.controls, Wiener) else clock.control(k)
-    rate = accelerations_at(system, t, system.at(s), sigma, u)[0]
-
-    def over(time: Array) -> Array:
-        there, velocity = system.group.compose(s, system.group.exp(time * sigma)), sigma + time * rate
-        return velocity if shapes is None else shapes.velocity(there, velocity)
-
-    zero = jnp.zeros(())
-    xi, lifted = jax.jvp(over, (zero,), (zero + 1.0,))
-    own = accelerations_at(original, t, original.at(g), xi, u)[0]
-    return _Difference(jnp.max(jnp.abs(own - lifted)), jnp.max(jnp.abs(own)))
-
-
-def _crossing(shapes: Shapes, g: Point) -> Array:
-    return shapes.chaplygin.crossing(g)
 
 
 def _lifted(shapes: Shapes | Routh, node: tuple[Point, Point, Array]) -> tuple[Point, Array]:

@@ -224,7 +224,7 @@ def estimate(
 
 
 def _estimate(fit: LeastSquares, found: Minimum, is_one: bool) -> Estimate:
-    """What is known at a minimum; of one motion without an axis of motions."""
+    """Estimate at a minimum; of one motion without an axis of motions."""
     sought, prediction, step = fit.motion.sought, found.prediction, found.step
     result = sought.values(found.unknowns.theta)
     one = first_of_batch if is_one else lambda tree: tree

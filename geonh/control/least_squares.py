@@ -175,10 +175,6 @@ class LeastSquares:
         rest = (self.data - prediction.observations).ravel()[self.seen]
         return np.concatenate([rest, self._prior @ (self.motion.sought.theta - unknowns.theta)])
 
-    def derivative(self, prediction: Prediction, move: np.ndarray) -> np.ndarray:
-        """Derivative of the observations along a change of the unknowns."""
-        return (self._jacobian(prediction) @ move)[: np.count_nonzero(self.seen)]
-
     def is_exact(self, unknowns: Unknowns, prediction: Prediction) -> bool:
         """True if the residual is zero to rounding."""
         size = np.linalg.norm(self.data.ravel()[self.seen])

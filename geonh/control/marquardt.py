@@ -107,8 +107,7 @@ def _descended(
     for _ in range(TRIALS):
         parts = _damped(step, scale, damping, step.rest)
         predicted = 2 * parts @ (step.singular * step.rest) - np.sum((step.singular * parts) ** 2)
-        move = step.directions @ parts
-        move = move + _acceleration(problem, at, scale, damping, move) / 2
+        move = step.directions @ parts + _acceleration(problem, at, scale, damping, parts) / 2
         trial = problem.moved(at.unknowns, move)
         new = problem.prediction(trial)
         new_residual = problem.residual(trial, new)
@@ -129,11 +128,12 @@ def _damped(step: GaussNewtonStep, scale: np.ndarray, damping: float, rest: np.n
 
 
 def _acceleration(
-    problem: LeastSquares, at: Minimum, scale: np.ndarray, damping: float, move: np.ndarray
+    problem: LeastSquares, at: Minimum, scale: np.ndarray, damping: float, parts: np.ndarray
 ) -> np.ndarray:
-    """Acceleration along a step; 0 where it is rounding, or not small beside the step."""
-    none, before = np.zeros(len(move)), at.prediction.observations
-    first = problem.derivative(at.prediction, move)
+    """Acceleration along a step, of its parts; 0 where it is rounding, or not small beside the step."""
+    move, before = at.step.directions @ parts, at.prediction.observations
+    none, n_seen = np.zeros(len(move)), np.count_nonzero(problem.seen)
+    first = at.step.left[:, :n_seen].T @ (at.step.singular * parts)
     if not np.linalg.norm(first) > VISIBLE * np.linalg.norm(before.ravel()[problem.seen]):
         return none
     ahead = problem.prediction(problem.moved(at.unknowns, AHEAD * move), derivatives=False)
@@ -142,6 +142,6 @@ def _acceleration(
         second = (change - first) * (2 / AHEAD)
         if np.any(ahead.status) or not np.all(np.isfinite(second)):
             return none
-        acceleration = at.step.directions @ _damped(at.step, scale, damping, -at.step.left[:, : len(second)] @ second)
+        acceleration = at.step.directions @ _damped(at.step, scale, damping, -at.step.left[:, :n_seen] @ second)
     small = np.linalg.norm(scale * acceleration) <= CURVED * np.linalg.norm(scale * move)
     return acceleration if small else none
