@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,22 +177,23 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     """Write frames as H.264 by ffmpeg, to which they are piped."""
     import matplotlib as mpl
 
-    process, planes = None, None
+    process, planes, sent = None, None, None
+    writer = ThreadPoolExecutor(1)  # drawing goes on while ffmpeg takes a frame
     for frame in frames:
         if process is None:
             height, width = frame.shape[:2]
             planes = _Planes(height, width)
             words = [mpl.rcParams["animation.ffmpeg_path"], "-y", "-loglevel", "error"]
             words += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
-            words += ["-vcodec", "h264", "-preset", "superfast", "-threads", "1", "-movflags", "+faststart", str(path)]
+            words += ["-vcodec", "h264", "-preset", "ultrafast", "-threads", "1", "-movflags", "+faststart", str(path)]
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=1 << 20)
         assert process.stdin is not None
         assert planes is not None
         planes.update(frame)
-        try:
-            process.stdin.write(planes.values)
-        except BrokenPipeError:
+        if sent is not None and isinstance(sent.exception(), BrokenPipeError):
             break
+        sent = writer.submit(process.stdin.write, planes.values.copy())
+    writer.shutdown()
     assert process is not None
     _, said = process.communicate()
     if process.returncode or said:  # on a full disk it prints an error and succeeds

@@ -1,12 +1,8 @@
-"""Frames of an animation as pixels: what stands still is drawn once, and what moves on top of a copy of it.
-
-Triangles and lines of all bodies are projected here and drawn as one collection, the far ones first.
-"""
+"""Frames of an animation as pixels: what stands still is drawn once, and what moves on top of a copy of it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +10,9 @@ from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import Moving, Scene
 from geonh.drawing.modes import mode_colours, modes_at
 from geonh.plotting import figures
-from geonh.plotting.bodies import LIGHT, body_size, draw_body, fill_place, set_limits, shades
+from geonh.plotting.bodies import body_size, fill_place, set_limits
 from geonh.plotting.labels import units_of
+from geonh.plotting.pieces import pieces_of
 from geonh.plotting.trajectory import draw_ground, label_space
 
 FAR = 12.0
@@ -24,32 +21,6 @@ AROUND = 5.0
 """Width of such a view in sizes of the body."""
 NARROW = 0.3
 """Width of the picture of the whole path, in widths of the frame."""
-
-
-class Pieces(NamedTuple):
-    """Triangles and lines of a body, in its axes.
-
-    Attributes
-    ----------
-    faces : ndarray, shape=[f, 3, 3]
-    normals : ndarray, shape=[f, 3]
-        Unit normals of the faces.
-    face_colours : ndarray, shape=[f, 4]
-    hidden_behind : ndarray of bool, shape=[f]
-        Triangles that are not seen from behind, of opaque closed parts.
-    segments : ndarray, shape=[s, 2, 3]
-    segment_colours : ndarray, shape=[s, 4]
-    widths : ndarray, shape=[s]
-        In points.
-    """
-
-    faces: np.ndarray
-    normals: np.ndarray
-    face_colours: np.ndarray
-    hidden_behind: np.ndarray
-    segments: np.ndarray
-    segment_colours: np.ndarray
-    widths: np.ndarray
 
 
 class Stage:
@@ -81,11 +52,13 @@ class Stage:
         self.centre = np.zeros((len(scene.t), 3)) if self.followed is None else self.followed.x
         self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
         self._frame()
-        self.clock = self.figure.text(0.02, 0.03, "", fontsize=10, color="0.2")
-        self.paths = [body.path for body in scene.traces]
+        self.clock = Clock(dpi)
         self._make_artists()
         self.canvas.draw()
         self.projection = None if self.flat else self.axes.get_proj()
+        self.paths = [body.path for body in scene.traces]
+        if self.followed is None:
+            self.paths = [self._on_screen(path)[0] for path in self.paths]
         self.still = self.canvas.copy_from_bbox(self.figure.bbox)
 
     # --- the still part ------------------------------------------------------------------------------------------
@@ -97,7 +70,8 @@ class Stage:
             label_space(axes, self.flat, length)
             self.turning = [b for b in self.scene.bodies if b.is_ground and np.ptp(b.R, axis=0).max() > 0]
             if not self.turning:
-                draw_ground(axes, self.scene, 0, self.flat)
+                for artist in draw_ground(axes, self.scene, 0, self.flat):
+                    artist.set_clip_on(False)
             self.whole = None
             if not self.flat:
                 fill_place(axes)
@@ -126,7 +100,7 @@ class Stage:
         self.whole.patch.set_alpha(0.85)
 
     def _make_artists(self) -> None:
-        """Lines of what moves, in pixels, and the shapes of the bodies."""
+        """Lines of what moves, in pixels, and the triangles and lines of the bodies."""
         from matplotlib.collections import LineCollection
         from matplotlib.lines import Line2D
         from matplotlib.transforms import IdentityTransform
@@ -134,67 +108,36 @@ class Stage:
         identity = IdentityTransform()
         self.lines = [Line2D([], [], lw=1.6, color=body.colour, transform=identity) for body in self.scene.traces]
         self.dot = Line2D([], [], marker="o", ms=5, color="black", transform=identity)
-        self.grid_lines = LineCollection([], colors="0.85", lw=0.8, transform=identity)
-        for artist in (self.grid_lines, *self.lines, self.dot):
+        self.ground = LineCollection([], colors="0.85", lw=0.8, transform=identity)
+        for artist in (self.ground, *self.lines, self.dot):
             artist.set_figure(self.figure)
-        self.shapes = [(body, self._by_mode(body)) for body in self.scene.bodies if not body.is_ground]
-
-    def _by_mode(self, body: Moving) -> list[Pieces]:
-        """Triangles and lines of a body in the colour of each mode, where a run has modes."""
-        if not self.colours:
-            return [self._pieces(body)]
-        return [self._pieces(replace(body, colour=colour)) for colour in self.colours.values()]
-
-    def _pieces(self, body: Moving) -> Pieces:
-        """Triangles and lines of a body."""
-        from matplotlib.colors import to_rgba
-
-        faces, face_colours, hidden = [np.zeros((0, 3, 3))], [np.zeros((0, 4))], [np.zeros(0, bool)]
-        segments, segment_colours, widths = [np.zeros((0, 2, 3))], [np.zeros((0, 4))], [np.zeros(0)]
-        for part in body.parts:
-            colour, n = part.colour or body.colour, len(part.faces)
-            if n:
-                faces.append(part.vertices[part.faces])
-                alpha = np.full(n, 0.3 if body.is_curved else 1.0)
-                face_colours.append(np.column_stack([shades(colour, part.dark), alpha]))
-                hidden.append(np.full(n, not body.is_curved and part.is_closed))
-            if part.lines and (body.is_curved or self.flat or not (part.smooth and n)):
-                pairs = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in part.lines])
-                segments.append(pairs)
-                segment_colours.append(np.tile(to_rgba("0.25" if n else colour), (len(pairs), 1)))
-                widths.append(np.full(len(pairs), 0.8 if n else 1.4))
-        corners = np.concatenate(faces)
-        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
-        rest = (face_colours, hidden, segments, segment_colours, widths)
-        return Pieces(corners, normals, *map(np.concatenate, rest))
+        bodies = [body for body in self.scene.bodies if not body.is_ground]
+        self.pieces = pieces_of(bodies, list(self.colours.values()), self.flat)
 
     # --- a frame -------------------------------------------------------------------------------------------------
     def pixels(self, i: int) -> np.ndarray:
         """The i-th frame, shape=[height, width, 4], of bytes; overwritten by the next one."""
         self.canvas.restore_region(self.still)
-        t = self.scene.t
-        turned = [artist for body in self.turning for artist in draw_body(self.axes, body, i, self.flat, alpha=0.4)]
-        for artist in turned:
-            self.axes.draw_artist(artist)
-            artist.remove()
-        renderer, first = self.canvas.get_renderer(), 0
-        if self.whole is not None:
-            self._place_grid(i)
-            self.grid_lines.draw(renderer)
-            self.dot.set_data(*self.whole.transData.transform(self.centre[i][None, :2]).T)
+        t, renderer, first = self.scene.t, self.canvas.get_renderer(), 0
+        lines = self._ground_lines(i)
+        if lines:
+            places = self._on_screen(np.concatenate(lines) - self.centre[i])[0]
+            self.ground.set_segments(np.split(places, np.cumsum([len(line) for line in lines[:-1]])))
+            self.ground.draw(renderer)
         if self.trail is not None:
             first = int(np.argmax(np.abs(t[i] - t) <= self.trail))
         for line, path in zip(self.lines, self.paths, strict=True):
-            line.set_data(*self._on_screen(path[first : i + 1] - self.centre[i])[0].T)
+            shown = path[first : i + 1]
+            line.set_data(*(shown if self.followed is None else self._on_screen(shown - self.centre[i])[0]).T)
             line.draw(renderer)
         self._draw_bodies(renderer, i)
-        mode = "" if self.modes is None else f"   {list(self.colours)[self.modes[i]]}"
-        self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}{mode}")
-        self.clock.draw(renderer)
         if self.whole is not None:
+            self.dot.set_data(*self.whole.transData.transform(self.centre[i][None, :2]).T)
             self.dot.draw(renderer)
-        return np.asarray(self.canvas.buffer_rgba())
+        frame = np.asarray(self.canvas.buffer_rgba())
+        mode = "" if self.modes is None else f"   {list(self.colours)[self.modes[i]]}"
+        self.clock.draw(frame, f"t = {t[i]:.2f} {self.units.time}{mode}")
+        return frame
 
     def _on_screen(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points, shape=[k, 3], in pixels, shape=[k, 2], and their depths, larger for nearer ones."""
@@ -209,55 +152,52 @@ class Stage:
         """Draw triangles and lines, the far ones first."""
         from matplotlib.transforms import IdentityTransform
 
-        triangles, colours, near = [], [], []
-        for body, of_modes in self.shapes:
-            pieces = of_modes[0 if self.modes is None else self.modes[i]]
-            placed = body.points(pieces.faces.reshape(-1, 3), i).reshape(-1, 3, 3)
-            colour = pieces.face_colours
-            if not self.flat:
-                lit = pieces.normals @ (body.R[i].T @ LIGHT)
-                colour = np.column_stack([np.clip(colour[:, :3] * (0.78 + 0.3 * lit)[:, None], 0, 1), colour[:, 3]])
-            flat, depth = self._on_screen(placed.reshape(-1, 3) - self.centre[i])
-            flat, depth = flat.reshape(-1, 3, 2), depth.reshape(-1, 3)
-            (ax, ay), (bx, by) = (flat[:, 1] - flat[:, 0]).T, (flat[:, 2] - flat[:, 0]).T
-            seen = ~pieces.hidden_behind | (ax * by > ay * bx)  # counterclockwise: from outside
-            flat, depth = flat[seen], depth[seen]
-            triangles.append(flat)
-            colours.append(colour[seen])
-            near.append(depth.max(axis=1) if self.flat else depth.mean(axis=1))
-            ends, depth = self._on_screen(body.points(pieces.segments.reshape(-1, 3), i) - self.centre[i])
-            triangles.append(_bands(ends.reshape(-1, 2, 2), pieces.widths * self.figure.dpi / 72))
-            colours.append(np.repeat(pieces.segment_colours, 2, axis=0))
-            near.append(np.repeat(depth.reshape(-1, 2).max(axis=1), 2))
-        if not triangles:
+        if not self.pieces.bodies:
             return
-        order = np.argsort(np.concatenate(near), kind="stable")
-        corners = np.repeat(np.concatenate(colours)[order][:, None], 3, axis=1)
-        renderer.draw_gouraud_triangles(
-            renderer.new_gc(), np.concatenate(triangles)[order], corners, IdentityTransform()
+        mode = 0 if self.modes is None else self.modes[i]
+        corners, colours = self.pieces.triangles(
+            i, mode, lambda places: self._on_screen(places - self.centre[i]), self.figure.dpi
         )
+        colours = np.repeat(colours[:, None], 3, axis=1)
+        renderer.draw_gouraud_triangles(renderer.new_gc(), corners, colours, IdentityTransform())
 
-    def _place_grid(self, i: int) -> None:
-        """Lines of the plane below the followed body."""
-        half = 6 * self.grid
-        middle = np.round(self.centre[i][:2] / self.grid) * self.grid
+    def _ground_lines(self, i: int) -> list[np.ndarray]:
+        """Lines of a ground that turns, or of the plane below the followed body, shape=[k, 3] each, in space."""
+        if self.whole is None:
+            return [body.points(line, i) for body in self.turning for part in body.parts for line in part.lines]
         marks = np.arange(-6, 7) * self.grid
-        ends = np.array([-half, half])
-        a = np.stack(np.broadcast_arrays(middle[0] + marks[:, None], middle[1] + ends), axis=-1)
-        b = np.stack(np.broadcast_arrays(middle[0] + ends, middle[1] + marks[:, None]), axis=-1)
-        lines = np.concatenate([a, b])
-        points = np.concatenate([lines, np.zeros((*lines.shape[:2], 1))], axis=2).reshape(-1, 3)
-        self.grid_lines.set_segments(self._on_screen(points - self.centre[i])[0].reshape(-1, 2, 2))
+        x, y = (np.round(self.centre[i][:2] / self.grid) * self.grid + marks[:, None]).T
+        along_y = [np.array([[mark, y[0], 0.0], [mark, y[-1], 0.0]]) for mark in x]
+        return along_y + [np.array([[x[0], mark, 0.0], [x[-1], mark, 0.0]]) for mark in y]
 
 
-def _bands(ends: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Lines of some width as two triangles each, shape=[2s, 3, 2], from their ends, shape=[s, 2, 2]; all in pixels."""
-    along = ends[:, 1] - ends[:, 0]
-    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
-    across *= (widths / 2 / np.maximum(np.linalg.norm(across, axis=1), 1e-300))[:, None]
-    a, b = ends[:, 0], ends[:, 1]
-    corners = np.stack([a + across, a - across, b - across, a + across, b - across, b + across], axis=1)
-    return corners.reshape(-1, 3, 2)
+class Clock:
+    """Line of text at the lower left of frames, drawn by Pillow: Matplotlib is slow at text that changes.
+
+    Parameters
+    ----------
+    dpi : float
+    """
+
+    POINTS, GREY = 10, 51
+
+    def __init__(self, dpi: float):
+        from matplotlib.font_manager import FontProperties, findfont
+        from PIL import ImageFont
+
+        self.font = ImageFont.truetype(findfont(FontProperties()), self.POINTS * dpi / 72)
+
+    def draw(self, frame: np.ndarray, text: str) -> None:
+        """Draw text on a frame, shape=[height, width, 4], of bytes."""
+        from PIL import Image, ImageDraw
+
+        size = self.font.size
+        image = Image.new("L", (int(size * len(text)), int(2 * size)))
+        ImageDraw.Draw(image).text((0, 0), text, fill=255, font=self.font)
+        first, left = round(0.965 * frame.shape[0] - size), round(0.02 * frame.shape[1])
+        there = frame[first : first + image.height, left : left + image.width, :3]
+        ink = np.asarray(image)[: len(there), : there.shape[1], None] / np.float32(255)
+        there[:] = there * (1 - ink) + self.GREY * ink + np.float32(0.5)
 
 
 def followed(scene: Scene) -> Moving | None:

@@ -146,6 +146,57 @@ def test_animations_are_as_large_as_asked_and_follow_small_bodies(tmp_path):
         assert np.abs(body.mean(axis=0) - [190, 320]).max() < 60
 
 
+def test_lines_hidden_by_their_own_faces_are_left_out():
+    """A box and a wheel from above: each line lies on two faces, and what is left out would have been covered."""
+    from geonh.drawing import Moving, box, cylinder
+    from geonh.plotting.pieces import pieces_of
+
+    seen = {}
+    for name, part in (("box", box(2.0, 1.0, 0.5)), ("wheel", cylinder(1.0, 0.2, axis="y"))):
+        body = Moving(name, (part,), None, "#0072B2", np.eye(3)[None], np.zeros((1, 3)))
+        pieces = pieces_of([body], (), True)
+        assert np.all(pieces.touched < len(pieces.faces))
+        if name == "box":
+            assert np.all(pieces.touched[:, 0] != pieces.touched[:, 1])
+        everything = pieces._replace(touched=np.full_like(pieces.touched, len(pieces.faces)))
+        frames = []
+        for shown in (pieces, everything):
+            corners, colours = shown.triangles(0, 0, lambda p: (100 + 40 * p[:, :2], p[:, 2]), 100.0)
+            frames.append((len(corners), rendered(corners, colours)))
+        (few, frame), (many, whole) = frames
+        assert few < many
+        assert np.mean(np.abs(frame - whole).max(axis=2) > 60) < 2e-3
+        seen[name] = np.mean(frame.min(axis=2) < 200)
+    assert seen["box"] > 0.05
+    assert seen["wheel"] > 0.01
+
+
+def rendered(corners, colours):
+    """Picture of triangles, 200 × 200 pixels."""
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.transforms import IdentityTransform
+
+    renderer = RendererAgg(200, 200, 100)
+    white = np.array([[[0, 0], [400, 0], [0, 400.0]]])
+    for places, tints in ((white, np.ones((1, 3, 4))), (corners, np.repeat(colours[:, None], 3, axis=1))):
+        renderer.draw_gouraud_triangles(renderer.new_gc(), places, tints, IdentityTransform())
+    return np.asarray(renderer.buffer_rgba())[:, :, :3].astype(int)
+
+
+def test_a_table_that_turns_is_seen_to_turn():
+    from geonh.drawing import scene
+    from geonh.plotting.stage import Stage
+
+    entry = catalogue["chaplygin-sphere"]
+    system = entry.system()
+    start = entry.start(system)
+    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=100)
+    stage = Stage(run, scene(run), None, (6.4, 3.6), 100.0)
+    first, later = (stage.pixels(i)[..., :3].astype(int).copy() for i in (0, 4))
+    apart = np.abs(first - later).max(axis=2)
+    assert np.mean(apart[:150, 320:] > 20) > 0.005  # far from the ball there are spokes alone
+
+
 @pytest.mark.parametrize(("code", "words"), [(0, "No space left"), (3, "ended with code 3")])
 def test_an_mp4_that_ffmpeg_could_not_write_is_no_file(sleigh, tmp_path, monkeypatch, code, words):
     """On a full disk ffmpeg prints an error, leaves a file without an index, and may end with code 0."""
