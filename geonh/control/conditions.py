@@ -30,13 +30,15 @@ class UserFunction(NamedTuple):
 class Inequalities(NamedTuple):
     """lower ≤ c ≤ upper for values c of the given names, arrays of one shape.
 
-    Those of nodes hold at the node after the part ``place`` of the span, between 0 and 1, or where it is nan at all.
+    Those of nodes hold at the node after the part ``place`` of the span, between 0 and 1, at those of the phase with
+    the number ``phase``, or at all, where these are nan.
     """
 
     names: tuple[str, ...]
     lower: np.ndarray
     upper: np.ndarray
     place: np.ndarray
+    phase: np.ndarray
 
     def __add__(self, other: Inequalities) -> Inequalities:  # type: ignore[override]
         return Inequalities(self.names + other.names, *map(np.concatenate, zip(self[1:], other[1:], strict=True)))
@@ -50,13 +52,13 @@ class Inequalities(NamedTuple):
         """The same rows, unbounded where the mask is False."""
         return self._replace(lower=np.where(mask, self.lower, -np.inf), upper=np.where(mask, self.upper, np.inf))
 
-    def at_nodes(self, n_steps: int) -> np.ndarray:
-        """Mask of the nodes at which each holds, shape=[K + 1, rows]."""
-        here = np.arange(n_steps + 1)[:, None] == np.rint(self.place * n_steps)
-        return here | np.isnan(self.place)
+    def at_nodes(self, phases: np.ndarray) -> np.ndarray:
+        """Mask of the nodes at which each holds, shape=[K + 1, rows], by the number of the phase of each node."""
+        here = np.arange(len(phases))[:, None] == np.rint(self.place * (len(phases) - 1))
+        return (here | np.isnan(self.place)) & ((phases[:, None] == self.phase) | np.isnan(self.phase))
 
 
-UNBOUNDED = Inequalities((), *(np.zeros(0),) * 3)
+UNBOUNDED = Inequalities((), *(np.zeros(0),) * 4)
 """No bounds."""
 
 
@@ -69,7 +71,8 @@ class Conditions(NamedTuple):
     ``terminal_rows`` the places of values of ``path`` and ``terminal`` that are to equal ``path_values`` and
     ``terminal_values``; ``return_rows`` and ``xi_return_rows`` those of conditions on g₀⁻¹g_K and ξ_K − ξ₀ of a
     periodic motion; ``n_rates`` the number of controls whose rates are bounded; ``sought`` the names of parameters that
-    are unknown, with steps in units of ``theta_scale``.
+    are unknown, with steps in units of ``theta_scale``; ``spans`` the durations of the phases before they are found,
+    shape=[P], which change by ``of_spans``, shape=[P, n_spans], times what is unknown of them.
     """
 
     cost: UserFunction
@@ -90,8 +93,14 @@ class Conditions(NamedTuple):
     xi_return_rows: ArrayLike
     path_values: ArrayLike
     terminal_values: ArrayLike
-    span: ArrayLike
+    spans: ArrayLike
+    of_spans: ArrayLike
     theta_scale: ArrayLike
+
+    @property
+    def n_spans(self) -> int:
+        """Number of unknowns of the durations; one, which is given, of a single one that is."""
+        return self.of_spans.shape[1]
 
     def running_cost(self, system: System, t: Array, node: Any) -> Array:
         """Integrand of the cost at a node."""

@@ -56,8 +56,8 @@ def _places(names: Any, argument: str, system: System) -> list[int]:
     return [every.index(name) for name in names]
 
 
-def validated_states(system: System, ends: Ends, t0: float, span: float) -> States:
-    """Validated states at the ends, on the constraints."""
+def validated_states(system: System, last: System, ends: Ends, t0: float, span: float) -> States:
+    """Validated states at the ends, on the constraints, those of the last phase at its end."""
     n, xi_end = system.group.dim, ends.xi_end
     free = _places(ends.free, "free", system)
     has_tracers(start=ends.start, end=ends.end)  # refuses a list that contains itself
@@ -73,7 +73,7 @@ def validated_states(system: System, ends: Ends, t0: float, span: float) -> Stat
         if xi_end is not None and not is_free:
             raise ValueError("xi_end is given without an end: bound velocities with terminal=(c, lower, upper)")
         return States(g0, xi0, g1, xi1, none, none, none, none, None)
-    rows = refuse_off_constraints(system, "end", g1, None if is_free else xi1, t0 + span)
+    rows = refuse_off_constraints(last, "end", g1, None if is_free else xi1, t0 + span)
     xi_rows = none if is_free else orthogonal_complement(rows.mu)
     end_rows = _tangent_rows(np.delete(np.eye(n), free, axis=0), rows.G)
     return States(g0, xi0, g1, xi1, end_rows, xi_rows, none, none, None)

@@ -193,6 +193,8 @@ def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None,
     if not isinstance(motion, OptimalControl):
         raise TypeError(f"motion must be an OptimalControl, from optimal_control, got {shortly(motion)}")
     problem, iterate = motion._problem, motion._iterate
+    if len(problem.phases) > 1:
+        raise ValueError("motion must be of one system, without phases: the regulator does not switch modes")
     n, n_u, K = problem.system.group.dim, problem.steering.n_controls, problem.n_steps
     Q = _weights(weights, "weights", 2 * n)
     R = _weights(effort, "effort", n_u)

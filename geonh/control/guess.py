@@ -23,10 +23,16 @@ WAVE = 0.6
 """Standard deviation of the slow waves of perturbed guesses, in radians or metres."""
 
 
-def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: float) -> DiscreteMotion:
-    """Motion with the nodes of the problem, from one of any number of steps, with the given start and end."""
+def interpolated_motion(
+    problem: Transcription, motion: DiscreteMotion, spans: np.ndarray, places: np.ndarray | None = None
+) -> DiscreteMotion:
+    """Motion with the nodes of the problem, from one of any number of steps, at its ``places`` or else equally spaced
+    ones, with the given start and end.
+    """
     steering, group = problem.steering, problem.system.group
-    made = resampled(problem, motion, np.linspace(0.0, len(motion.u) - 1.0, problem.n_steps + 1))
+    parts = problem.places(spans)
+    at = (len(motion.u) - 1.0) * parts if places is None else np.interp(parts, places, np.arange(len(places)))
+    made = resampled(problem, motion, at)
     start = steering.start
     if steering.start_is_given is None:
         made.xi[0] = steering.xi_start
@@ -36,7 +42,7 @@ def interpolated_motion(problem: Transcription, motion: DiscreteMotion, span: fl
     for leaf, first in zip(jax.tree.leaves(made.g), jax.tree.leaves(start), strict=True):
         leaf[0] = first
     theta = motion.theta if motion.theta.shape == steering.theta.shape else steering.theta
-    return made._replace(span=span, t0=steering.t0, theta=theta)
+    return made._replace(spans=spans, t0=steering.t0, theta=theta)
 
 
 def _with_given(group: LieGroup, points: tuple[Point, Point, Array]) -> Point:
@@ -55,7 +61,7 @@ def resampled(problem: Transcription, motion: DiscreteMotion, places: np.ndarray
     return motion._replace(g=g, xi=xi, u=u)
 
 
-def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
+def given_motion(problem: Transcription, guess: Any, spans: np.ndarray) -> DiscreteMotion:
     """Motion of a user's guess: a ``Trajectory``, a function of the time, or (points, controls); ValueError or
     TypeError for a guess that does not fit.
     """
@@ -68,11 +74,10 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
             raise ValueError(
                 f"guess must be a trajectory on {group}, with points of {group.point_shapes}, got {shapes}"
             )
-        return interpolated_motion(
-            problem, DiscreteMotion(nodes, np.asarray(guess.xi), np.zeros((len(guess.xi), n_u)), span, 0.0), span
-        )
+        still = np.zeros((len(guess.xi), n_u))
+        return interpolated_motion(problem, DiscreteMotion(nodes, np.asarray(guess.xi), still, spans, 0.0), spans)
     if callable(guess):
-        times = steering.t0 + np.linspace(0.0, span, problem.n_steps + 1)
+        times = problem.times(spans)
         try:
             with float64():
                 pairs = [guess(float(t)) for t in times]
@@ -97,9 +102,11 @@ def given_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMot
             f"shapes {', '.join(str(list(a.shape)) for a in (*jax.tree.leaves(points), controls))}"
         )
     low, high = (jax.tree.map(lambda a, i=i: a[i], points) for i in (slice(0, -1), slice(1, None)))
-    speeds = mapped(relative, group, (low, high)) * (count - 1) / span
+    is_whole = count == problem.n_steps + 1
+    places = problem.places(spans) if is_whole else np.linspace(0.0, 1.0, count)
+    speeds = mapped(relative, group, (low, high)) / (np.diff(places) * np.sum(spans))[:, None]
     xi = np.concatenate([speeds[:1], (speeds[:-1] + speeds[1:]) / 2, speeds[-1:]])
-    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, span, 0.0), span)
+    return interpolated_motion(problem, DiscreteMotion(points, xi, controls, spans, 0.0), spans, places)
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
@@ -109,8 +116,10 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
     ends = jax.tree.map(lambda a, b: np.stack([a, b]), start, end)
-    still = DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), np.zeros((2, steering.n_controls)), 0.0, 0.0)
-    line = interpolated_motion(problem, still, steering.span)
+    spans, nothing = steering.spans, np.zeros((2, steering.n_controls))
+    line = interpolated_motion(
+        problem, DiscreteMotion(ends, np.tile(steering.xi_start, (2, 1)), nothing, spans, 0.0), spans
+    )
     yield line
     phase = np.pi * np.linspace(0, 1, K + 1)[:, None]
     waves = np.sin(phase * [1, 2, 3]) / [1, 2, 3]

@@ -109,7 +109,7 @@ class InteriorPoint:
 
     def __init__(self, problem: Transcription, max_iterations: int = 300) -> None:
         self.problem, self.max_iterations = problem, max_iterations
-        names, lower, upper, _ = problem.bounds
+        names, lower, upper, *_ = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
         low, high = (soft * (1 + np.abs(np.where(np.isfinite(bound), bound, 0.0))) for bound in (lower, upper))
@@ -280,7 +280,7 @@ class InteriorPoint:
         beyond = np.where(_is_given(at), self.bounds.beyond(at.values.inequalities), 0.0)
         row = int(beyond.argmax()) if len(beyond) else 0
         if len(beyond) and beyond[row] > 0:
-            names, lower, upper, _ = self.problem.bounds
+            names, lower, upper, *_ = self.problem.bounds
             raise ValueError(
                 f"start, xi_start: {names[row]} is {at.values.inequalities[row]:.6g} there, beyond its bounds "
                 f"({lower[row]:g}, {upper[row]:g}): begin elsewhere, or widen them"

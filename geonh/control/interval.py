@@ -1,16 +1,19 @@
 r"""The equations of one interval of a transcription and of its end, with derivatives of the first and second order.
 
 Unknown at a node are (η, ξ, u): the point is g exp(η), the velocity ξ and the controls u; and common to all intervals
-the span T, h = T/K, and numbers θ of the system's parameters that are sought. Of periodic motions (η, ξ) of the first
-node are common too: the end depends on them. A step of a method from (g_k, ξ_k) under u_k, u_{k+1} arrives at Φ, and
-the 2n equations of motion of the interval are
+the durations T_p of the phases, h = T_p/K_p, and numbers θ of the system's parameters that are sought. Of periodic
+motions (η, ξ) of the first node are common too: the end depends on them. A step of a method from (g_k, ξ_k) under u_k,
+u_{k+1} arrives at Φ, and the 2n equations of motion of the interval are
 
     explicit methods:     log(Φ_g⁻¹g_{k+1})/h = 0,   ξ_{k+1} − Φ_ξ = 0;
     symmetric projection: F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0, by h,   ξ_{k+1} − Φ_ξ(ζ_k) = 0,
 
 with ζ_k = τ⁻¹(g_k⁻¹g_{k+1}), so that no momentum and no multiplier is unknown and nothing is iterated. Constraints on
-the velocity hold since Φ_ξ satisfies them. The cost of an interval is (h/6)(c_k + 4c_{k+½} + c_{k+1}) for methods of
-order above 2, with the middle of the cubic through both ends in the algebra, and (h/2)(c_k + c_{k+1}) else.
+the velocity hold since Φ_ξ satisfies them. Where a phase ends, the reset of Φ_ξ, or its projection onto the constraints
+of the next mode, stands in place of Φ_ξ, and the guard of the transition vanishes at (g_{k+1}, Φ_ξ); controls, which
+jump there, are held in the last interval of a phase, u_{k+1} = u_k, which costs h³. The cost of an interval is
+(h/6)(c_k + 4c_{k+½} + c_{k+1}) for methods of order above 2, with the middle of the cubic through both ends in the
+algebra, and (h/2)(c_k + c_{k+1}) else.
 
 The Lagrangian σf + λᵀe + yᵀi of a cost f, equations e and inequalities i is differentiated backwards, and its gradient
 with (e, i, f) forwards: one program gives the Hessian of the Lagrangian and all Jacobians, exactly.
@@ -37,6 +40,8 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
+from geonh.results.modes import Transition
+from geonh.runs.mode_loop import Place, left_by
 
 
 class Node(NamedTuple):
@@ -48,25 +53,44 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, the span T, the time t₀ of the first node, the index k of the interval, 1 for each
-    equation of nodes that holds at its first, 0 else, and θ."""
+    """Interval between two nodes.
+
+    Attributes
+    ----------
+    begin, end : Node
+    spans : array_like, shape=[P]
+        Durations of all phases, s.
+    before, here : array_like, shape=[P]
+        1 for each phase before that of the interval, and for that phase; 0 else.
+    t0 : float
+        Time of the first node, s.
+    k, count : float
+        Number of the interval in its phase, and that of all there.
+    holds : array_like, shape=[q]
+        1 for each equation of nodes that holds at the first node, 0 else.
+    theta : array_like
+        θ.
+    """
 
     begin: Node
     end: Node
-    span: ArrayLike
+    spans: ArrayLike
+    before: ArrayLike
+    here: ArrayLike
     t0: ArrayLike
     k: ArrayLike
+    count: ArrayLike
     holds: ArrayLike
     theta: ArrayLike
 
 
 class End(NamedTuple):
-    """The last node and the first, the span T, t₀, 1 for each equation of nodes that holds at the last, 0 else, and
-    θ."""
+    """The last node and the first, durations of the phases, t₀, 1 for each equation of nodes that holds at the last, 0
+    else, and θ."""
 
     node: Node
     first: Node
-    span: ArrayLike
+    spans: ArrayLike
     t0: ArrayLike
     holds: ArrayLike
     theta: ArrayLike
@@ -80,13 +104,21 @@ class Weights(NamedTuple):
     cost: ArrayLike
 
 
+class Joint(NamedTuple):
+    """Transition at the end of a phase, and the system of the next mode."""
+
+    transition: Transition
+    target: System
+
+
 class Equations(NamedTuple):
-    """Data that the equations of intervals and of the end have in common."""
+    """Data that the equations of the intervals of a phase and of the end have in common; ``joint`` is that of the last
+    interval of a phase, if another one follows."""
 
     system: System
     method: Integrator
     conditions: Conditions
-    n_steps: ArrayLike
+    joint: Joint | None = None
 
     def at(self, theta: Array, step: Array) -> Equations:
         """The same with the sought parameters after a step from θ."""
@@ -115,32 +147,40 @@ class Derivatives(NamedTuple):
 def interval_values(of: Equations, data: tuple[Interval, Array]) -> Values:
     """Values of an interval perturbed by z, (η, δξ, δu) of both ends, δT and δθ."""
     interval, z = data
-    size = (len(z) - 1 - len(interval.theta)) // 2
+    n_spans = of.conditions.n_spans
+    size = (len(z) - n_spans - len(interval.theta)) // 2
     begin, end = _moved(of, interval.begin, z[:size]), _moved(of, interval.end, z[size : 2 * size])
-    h = (interval.span + z[2 * size]) / of.n_steps
-    t = interval.t0 + interval.k * h
-    of = of.at(interval.theta, z[2 * size + 1 :])
+    if of.joint is not None:
+        end = end._replace(u=begin.u)
+    spans = interval.spans + of.conditions.of_spans @ z[2 * size : 2 * size + n_spans]
+    h = interval.here @ spans / interval.count
+    t = interval.t0 + interval.before @ spans + interval.k * h
+    of = of.at(interval.theta, z[2 * size + n_spans :])
     rates = (end.u - begin.u) / h
     inequalities = [of.conditions.at_node(of.system, t, begin), rates[: of.conditions.n_rates]]
-    cost = _running_cost(of, t, h, begin, end)
-    equations = [_defects(of, t, h, begin, end), interval.holds * of.conditions.node_gap(of.system, t, begin)]
+    off, xi = _step(of, t, h, begin, end)
+    before, after, guard = _transition(of, t + h, end, xi)
+    cost = _running_cost(of, t, h, begin, before)
+    gap = interval.holds * of.conditions.node_gap(of.system, t, begin)
+    equations = [off, end.xi - after, gap, guard[: len(spans) - 1]]
     return Values(jnp.concatenate(equations), jnp.concatenate(inequalities), cost)
 
 
 def end_values(of: Equations, data: tuple[End, Array]) -> Values:
     """Values of the end perturbed by z, (η, δξ, δu), δT, δθ, and (η, δξ) of the first node where that is unknown."""
     end, z = data
-    m, k = len(end.node.u) + 2 * of.system.group.dim, len(end.theta)
-    span, node, first = end.span + z[m], _moved(of, end.node, z[:m]), end.first
-    if len(z) > m + 1 + k:
-        first = _moved(of, first, jnp.concatenate([z[m + 1 + k :], jnp.zeros(len(first.u))]))
-    of = of.at(end.theta, z[m + 1 : m + 1 + k])
-    conditions, t = of.conditions, end.t0 + span
+    conditions, m = of.conditions, len(end.node.u) + 2 * of.system.group.dim
+    of_theta = slice(m + conditions.n_spans, m + conditions.n_spans + len(end.theta))
+    spans = end.spans + conditions.of_spans @ z[m : of_theta.start]
+    node, first, t = _moved(of, end.node, z[:m]), end.first, end.t0 + jnp.sum(spans)
+    if len(z) > of_theta.stop:
+        first = _moved(of, first, jnp.concatenate([z[of_theta.stop :], jnp.zeros(len(first.u))]))
+    of = of.at(end.theta, z[of_theta])
     inequalities = [
         conditions.at_node(of.system, t, node),
         conditions.at_end(of.system, t, node),
-        span[None] / conditions.span,
-        (end.theta + conditions.theta_scale * z[m + 1 : m + 1 + k]) / conditions.theta_scale,
+        spans / conditions.spans,
+        (end.theta + conditions.theta_scale * z[of_theta]) / conditions.theta_scale,
     ]
     equations = [
         conditions.gap(of.system, t, node),
@@ -204,8 +244,8 @@ def _derivatives(values: Callable[[Array], Values], at: Array, weights: Weights)
     )
 
 
-def _defects(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:
-    """Residuals of the interval's equations, shape=[2n], in metres or radians per second."""
+def _step(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> tuple[Array, Array]:
+    """Residuals of the equations for the second point, shape=[n], in metres or radians per second, and Φ_ξ."""
     system, method, group, n = of.system, of.method, of.system.group, len(begin.xi)
     system = system.holding(system.at(begin.g, t))
     p, nothing = system.momentum(system.at(begin.g, t), begin.xi), jnp.zeros(n)
@@ -220,7 +260,18 @@ def _defects(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array
         clock = Clock(t, h, lambda s: begin.u + (s - t) / h * (end.u - begin.u))
         outcome = method.step(system, clock, state)
         off, p_end = group.log(group.compose(group.inverse(outcome.g), end.g)), outcome.p_plus
-    return jnp.concatenate([off / h, end.xi - system.velocity(system.at(end.g, t + h), p_end)])
+    return off / h, system.velocity(system.at(end.g, t + h), p_end)
+
+
+def _transition(of: Equations, t: Array, end: Node, xi: Array) -> tuple[Node, Array, Array]:
+    """Second node before a transition, if there is one, the velocity that follows on ξ, and the guard, shape=[1]."""
+    if of.joint is None:
+        return end, xi, jnp.zeros(1)
+    (transition, target), before = of.joint, end._replace(xi=xi)
+    guard = transition.guard.value(of.system, t, end.g, xi, end.u)
+    xi = left_by((of.system, transition.reset), Place(t, end.g, xi)).xi
+    after = target.projected_velocity(target.at(end.g, t), xi) if transition.reset is None else xi
+    return before, after, guard[None]
 
 
 def _running_cost(of: Equations, t: Array, h: Array, begin: Node, end: Node) -> Array:

@@ -20,6 +20,7 @@ from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt
+from geonh.control.phases import as_phases
 from geonh.control.redundancy import Attempts
 from geonh.control.search import best_of
 from geonh.control.sought import Sought
@@ -33,6 +34,7 @@ from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
+from geonh.results.modes import Modes
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
@@ -50,7 +52,7 @@ class OptimalControl:
     xi : ndarray, shape=[K + 1, n]
         Velocities at the nodes.
     u : ndarray, shape=[K + 1, n_u]
-        Controls at the nodes, linear between them.
+        Controls at the nodes, linear between them, but held in the last step before a transition, where they jump.
     cost : float
         J.
     residual : float
@@ -68,8 +70,10 @@ class OptimalControl:
     redundant : tuple of float
         Violations of conditions at the end that follow from the others by momenta that no control changes, up to the
         error of the steps: these are left out.
+    spans : ndarray, shape=[P]
+        Durations of the phases, s; of a motion in one mode that of all.
     system : System
-        With the parameters that were found by ``design``.
+        With the parameters that were found by ``design``; of phases that of the first.
     """
 
     t: np.ndarray
@@ -92,7 +96,7 @@ class OptimalControl:
         if self.redundant:
             tries += f"; of the conditions at the end {len(self.redundant)} redundant, met to {max(self.redundant):.1e}"
         return (
-            f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, "
+            f"{self._problem.title}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, "
             f"{len(self.t) - 1} steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, "
             f"error of the steps {self.error:.1e}, {self.iterations} iterations{tries}"
         )
@@ -100,8 +104,13 @@ class OptimalControl:
     __repr__ = __str__
 
     @property
+    def spans(self) -> np.ndarray:
+        """Durations of the phases, shape=[P], s."""
+        return self._iterate.motion.spans
+
+    @property
     def system(self) -> System:
-        """The system, with the parameters that were found by ``design``."""
+        """The system, with the parameters that were found by ``design``; of phases that of the first."""
         problem = self._problem
         return Sought(problem.system, problem.steering.conditions.sought).at(self._iterate.motion.theta)
 
@@ -111,32 +120,64 @@ class OptimalControl:
         refuse_infinite(t := as_numbers(t, "t"), "t")
         if np.shape(t):
             raise ValueError(f"t must be a number, got an array of shape {list(np.shape(t))}; for many use jax.vmap")
-        return interpolated(t, self.t, self.u)
+        first, *others = (self._controls(phase) for phase in range(len(self.spans)))
+        value = interpolated(t, *first)
+        for times, u in others:
+            value = jnp.where(t < times[0], value, interpolated(t, times, u))
+        return value
 
-    def trajectory(self) -> Trajectory:
-        """Trajectory of ``solve`` under these controls, at the same nodes."""
+    def _controls(self, phase: int) -> tuple[np.ndarray, np.ndarray]:
+        """Times of the nodes of a phase, and the controls there, of the last the one before the transition."""
+        steps = [one.n_steps for one in self._problem.phases]
+        nodes = slice(sum(steps[:phase]), sum(steps[: phase + 1]) + 1)
+        u = self.u[nodes]
+        return self.t[nodes], u if phase == len(steps) - 1 else np.concatenate([u[:-1], u[-2:-1]])
+
+    @validated
+    def trajectory(self, phase: int = 0) -> Trajectory:
+        """Trajectory of ``solve`` under these controls, at the same nodes.
+
+        Parameters
+        ----------
+        phase : int
+            Number of the phase.
+
+        Returns
+        -------
+        Trajectory
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such phase.
+        """
         problem = self._problem
+        if not 0 <= phase < len(problem.phases):
+            raise ValueError(f"phase must be below {len(problem.phases)}, the number of phases, got {phase}")
+        begin = sum(one.n_steps for one in problem.phases[:phase])
+        K, (times, u) = problem.phases[phase].n_steps, self._controls(phase)
         at_nodes = isinstance(problem.method, SymmetricProjection)
         return solve(
-            self.system,
+            self.system if phase == 0 else problem.phases[phase].system,
             problem.method,
-            g0=jax.tree.map(lambda a: a[0], self.g),
-            xi0=self.xi[0],
-            t0=problem.steering.t0,
-            dt=(self.t[-1] - self.t[0]) / problem.n_steps,
-            n_steps=problem.n_steps,
-            controls=self.u if at_nodes else self.control,
+            g0=jax.tree.map(lambda a: a[begin], self.g),
+            xi0=self.xi[begin],
+            t0=times[0],
+            dt=(times[-1] - times[0]) / K,
+            n_steps=K,
+            controls=u if at_nodes else lambda t: interpolated(t, times, u),
         )
 
 
 @validated
 def optimal_control(
-    system: System,
+    system: System | Modes,
     *,
     end: Any = None,
     n_controls: int,
-    span: float,
-    n_steps: int,
+    span: float | Sequence[float],
+    n_steps: int | Sequence[int],
+    phases: Sequence[str] | None = None,
     start: Any = None,
     xi_start: Any = None,
     xi_end: Any = None,
@@ -163,16 +204,20 @@ def optimal_control(
 
     Parameters
     ----------
-    system : System
-        With forces(t, x, ξ, u) that use the controls.
+    system : System or Modes
+        With forces(t, x, ξ, u) that use the controls, in all modes.
     end : point of the group, optional
         Final configuration; free when left out.
     n_controls : int
         Number of controls.
-    span : float
-        Duration, s; an initial guess if ``free_span``.
-    n_steps : int
+    span : float, or of phases shape=[P]
+        Duration, s; an initial guess if ``free_span``, as those of phases are always.
+    n_steps : int, or of phases shape=[P]
         K steps; the solution is a run of the method with as many.
+    phases : sequence of str, optional
+        Modes in their order. Each phase ends in the transition to the next: its guard vanishes there, and the velocity
+        after it is that of its reset, or the projection onto the constraints of the next mode. The instants are
+        unknown. The guard is not asked about before; ``path`` can bound it.
     start : point of the group, optional
         Initial configuration; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
@@ -185,7 +230,7 @@ def optimal_control(
         of a gait; all velocities return, and are unknown too. Other coordinates begin at ``start``, and end at ``end``
         where one is given.
     free_span : bool
-        True to optimise the span as well.
+        True to optimise the span as well, of phases their sum.
     cost : callable, optional
         c(t, g, u) or c(t, g, xi, u), the latter with a third argument of that name, or with parameters at the end →
         scalar, of which J = ∫c dt, by Simpson's rule for methods of order above 2, and by the trapezoidal rule else;
@@ -199,7 +244,8 @@ def optimal_control(
         all nodes.
     path, terminal : (c, lower, upper) or list of such, optional
         Bounds of functions c(t, g, ξ, u), or with parameters, numbers or vectors, at all nodes and at the end; where
-        both are equal, the value.
+        both are equal, the value. ``path`` may be a dict by names of phases, at whose nodes alone it holds; a node
+        between two belongs to the second.
     via : (s, c, lower, upper) or list of such, optional
         The same at the node after the part s of the span, 0 < s < 1.
     design : dict, optional
@@ -253,21 +299,21 @@ def optimal_control(
     """
     if one_of(solver, "solver", ("geonh", "ipopt")) == "ipopt":
         require_ipopt()
-    default = RKMK() if system.holonomic is None else SymmetricProjection()
+    parts = as_phases(system, phases, span, n_steps)
+    default = RKMK() if all(phase.system.holonomic is None for phase in parts) else SymmetricProjection()
     method = as_method(default if method is None else method)
     if not isinstance(method, RKMK | SymmetricProjection):
         raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
     steering = steering_problem(
-        system,
+        parts,
         method,
         Ends(start, xi_start, end, xi_end, free, periodic),
         Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal, via, design),
         n_controls=n_controls,
-        span=span,
         free_span=bool(free_span),
         t0=t0,
     )
-    problem = Transcription.of(system, method, steering, n_steps)
+    problem = Transcription.of(parts, method, steering)
     max_iterations = as_count(max_iterations, "max_iterations")
     wanted = None if tries is None else as_count(tries, "tries")
     InteriorPoint(problem).refuse_start(next(motions(problem)))
@@ -276,7 +322,7 @@ def optimal_control(
     best, error = search.best
     motion = best.iterate.motion
     return OptimalControl(
-        t=steering.t0 + motion.span / problem.n_steps * np.arange(problem.n_steps + 1),
+        t=problem.times(motion.spans),
         g=motion.g,
         xi=motion.xi,
         u=motion.u,
@@ -296,14 +342,16 @@ def optimal_control(
 def _outcomes(attempts: Attempts, guess: Any) -> Iterator[Outcome]:
     """Outcomes of one guess after the other."""
     problem = attempts.problem
-    span = problem.steering.span
+    steering, spans = problem.steering, problem.steering.spans
     if isinstance(guess, OptimalControl):
         motion, warm = guess._iterate.motion, guess._iterate
-        span = motion.span if problem.steering.free_span else span
+        if len(motion.spans) == len(spans) and (steering.free_span or len(spans) > 1):
+            spans = motion.spans if steering.free_span else motion.spans * (steering.span / motion.span)
         fits = guess._problem.shapes == problem.shapes and guess._problem.n_steps == problem.n_steps
-        yield attempts.solve(interpolated_motion(problem, motion, span), warm if fits else None)
+        made = interpolated_motion(problem, motion, spans, guess._problem.places(motion.spans))
+        yield attempts.solve(made, warm if fits else None)
     elif guess is not None:
-        yield attempts.solve(given_motion(problem, guess, span))
+        yield attempts.solve(given_motion(problem, guess, spans))
     for motion in motions(problem):
         yield attempts.solve(motion)
 

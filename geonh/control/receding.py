@@ -24,7 +24,8 @@ from geonh.arguments.validators import as_constant, as_count, as_float64, refuse
 from geonh.control.ends import Ends
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
-from geonh.control.steering import as_duration, steering_problem
+from geonh.control.phases import as_duration, as_phases
+from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.control.wanted import Wanted
 from geonh.groups.base import as_point
@@ -102,7 +103,7 @@ class ModelPredictiveControl:
         for leaf, first in zip(jax.tree.leaves(motion.g), jax.tree.leaves(g), strict=True):
             leaf[0] = first
         motion.xi[0] = xi
-        return motion._replace(t0=t, span=self._problem.steering.span)
+        return motion._replace(t0=t, spans=self._problem.steering.spans)
 
     def _shifted(self, last: Iterate, t: float, g: Any, xi: np.ndarray) -> Iterate:
         """Last plan from time t on; the end is held."""
@@ -198,12 +199,12 @@ def mpc(
     if not mu > 0:
         raise ValueError(f"barrier must be positive, got {barrier}")
     start = None if system.holonomic is None else end
+    phases = as_phases(system, None, as_duration(horizon, "horizon"), n_steps)
     steering = steering_problem(
-        system,
+        phases,
         method,
         Ends(start, None, end, xi_end),
         Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
         n_controls=n_controls,
-        span=as_duration(horizon, "horizon"),
     )
-    return ModelPredictiveControl(Transcription.of(system, method, steering, n_steps), n_newton, mu)
+    return ModelPredictiveControl(Transcription.of(phases, method, steering), n_newton, mu)

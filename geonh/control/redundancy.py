@@ -10,6 +10,7 @@ without it meets it up to the error of its steps, it is redundant.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def reduced(problem: Transcription, motion: DiscreteMotion) -> Reduced:
     for row in rows:
         (end_rows if row < of_points else xi_rows)[row - of_points * (row >= of_points)] = 0.0
     steering = steering._replace(conditions=conditions._replace(end_rows=end_rows, xi_rows=xi_rows))
-    return Reduced(Transcription(problem.system, problem.method, steering, problem.n_steps), rows)
+    return Reduced(replace(problem, steering=steering), rows)
 
 
 def _violations(problem: Transcription, motion: DiscreteMotion, rows: tuple[int, ...]) -> tuple[float, ...]:

@@ -47,18 +47,19 @@ def steps_error(problem: Transcription, motion: DiscreteMotion) -> float:
 def halved(problem: Transcription, motion: DiscreteMotion) -> Node:
     """Ends of all intervals by two steps of half the length, each from the first node, under the same controls."""
     data = problem.data(motion).intervals
-    begin, end, half = data.begin, data.end, np.full(problem.n_steps, motion.span / 2)
+    begin, end, half, held = data.begin, data.end, 2 * data.count, problem.ends_phase[:, None]
+    end = end._replace(u=end.u + held * (begin.u - end.u))
     middle = problem.between((begin.g, end.g, np.full(problem.n_steps, 0.5)))
     guess = Node(middle, (begin.xi + end.xi) / 2, (begin.u + end.u) / 2)
-    first = _stepped(problem, data._replace(end=guess, span=half, k=2 * data.k))
-    return _stepped(problem, data._replace(begin=first, span=half, k=2 * data.k + 1))
+    first = _stepped(problem, data._replace(end=guess, count=half, k=2 * data.k), joined=False)
+    return _stepped(problem, data._replace(begin=first, count=half, k=2 * data.k + 1))
 
 
-def _stepped(problem: Transcription, data: Interval) -> Node:
+def _stepped(problem: Transcription, data: Interval, *, joined: bool = True) -> Node:
     """Ends of steps from the first nodes of intervals, by Newton's method from the second ones."""
     m, n_states = problem.width, 2 * problem.system.group.dim
     for _ in range(HALF_STEP_ITERATIONS):
-        found = problem.unweighted(data)
+        found = problem.unweighted(data, joined=joined)
         step = np.zeros((problem.n_steps, m))
         slope, off = found.equations[:, :n_states, m : m + n_states], found.values.equations[:, :n_states]
         try:

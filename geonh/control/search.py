@@ -55,7 +55,7 @@ def best_of(problem: Transcription, outcomes: Iterator[Outcome], wanted: int | N
     RuntimeError
         If no guess leads to a solution.
     """
-    name = problem.system.name
+    name = problem.title
     found: list[Found] = []
     last, tried = None, 0
     for tried, last in enumerate(islice(outcomes, (wanted or 0) + TRIES), 1):  # noqa: B007

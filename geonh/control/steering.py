@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from geonh.arguments.validators import as_constant, as_count
 from geonh.control.conditions import UNBOUNDED, Conditions, Inequalities
 from geonh.control.ends import Ends, States, refuse_off_constraints, validated_states
+from geonh.control.phases import Phase
 from geonh.control.sought import Sought
 from geonh.control.wanted import (
     Wanted,
     bounded_components,
     bounded_functions,
+    bounded_in_phases,
     bounds_of,
     effort,
     sought_parameters,
@@ -23,7 +25,6 @@ from geonh.geometry.field import argument_names
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.clock import Clock
-from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces
 
 SHORTEST, LONGEST = 1e-2, 1e3
@@ -31,7 +32,8 @@ SHORTEST, LONGEST = 1e-2, 1e3
 
 
 class SteeringProblem(NamedTuple):
-    """A motion from (g₀, ξ₀) at t₀ in the span T, which is free or given, under n_controls, at the least cost.
+    """A motion from (g₀, ξ₀) at t₀ in phases, whose durations in sum are free or given, under n_controls, at the least
+    cost.
 
     Of a periodic motion ``start_is_given`` is the mask of the coordinates of g₀ that are given, None of others;
     ``theta`` are the numbers of the parameters that are sought, before they are found.
@@ -46,7 +48,7 @@ class SteeringProblem(NamedTuple):
     start_is_given: np.ndarray | None
     end: Point | None
     t0: float
-    span: float
+    spans: np.ndarray
     free_span: bool
     n_controls: int
     theta: np.ndarray
@@ -57,45 +59,58 @@ class SteeringProblem(NamedTuple):
     node_equations: Inequalities
     end_equations: Inequalities
 
+    @property
+    def span(self) -> float:
+        """Sum of the durations before they are found, s."""
+        return float(np.sum(self.spans))
+
 
 def steering_problem(
-    system: System,
+    phases: tuple[Phase, ...],
     method: Integrator,
     ends: Ends,
     wanted: Wanted,
     *,
     n_controls: int,
-    span: float,
     free_span: bool = False,
     t0: float = 0.0,
 ) -> SteeringProblem:
     """Validate the arguments of ``optimal_control``; ValueError or TypeError for an invalid argument, naming it."""
-    refuse(method, system)
-    if system.forces is None:
-        raise ValueError(f"{system.name} has no forces= that use controls")
+    for phase in phases:
+        refuse(method, phase.system)
+        if phase.system.forces is None:
+            raise ValueError(f"{phase.name} has no forces= that use controls")
+    system, spans, names = phases[0].system, np.array([phase.span for phase in phases]), [p.name for p in phases]
     free_end = ends.end is None and (ends.xi_end is None or isinstance(ends.xi_end, str))
     if free_end and all(part is None for part in wanted):
         raise ValueError("nothing is asked of the motion, and u = 0 is best: give end, terminal or a cost")
-    t0, span = float(as_constant(t0, "t0")), as_duration(span, "span")
-    states = validated_states(system, ends, t0, span)
+    t0 = float(as_constant(t0, "t0"))
+    states = validated_states(system, phases[-1].system, ends, t0, float(np.sum(spans)))
     g0, xi0 = states.start, states.xi_start
     n_u = as_count(n_controls, "n_controls")
-    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
+    for phase in phases:
+        inspect_forces(phase.system, Clock(t0, 1.0, np.zeros((2, n_u))), g0, xi0)
     node = (0.0, g0, xi0, np.zeros(n_u))
-    at_nodes, paths = bounded_functions(wanted.path, "path", system, node)
+    at_nodes, paths = bounded_in_phases(wanted.path, names, system, node)
     at_some, vias = bounded_functions(wanted.via, "via", system, node, has_place=True)
+    if vias.names and len(phases) > 1:
+        raise ValueError("via= is a part of the span of a motion in one mode: end a phase there, or use path=")
     at_end, terminals = bounded_functions(wanted.terminal, "terminal", system, node)
     paths += vias
     held, ended = paths.lower == paths.upper, terminals.lower == terminals.upper
     places, of_components = bounded_components(system, wanted.limits, wanted.bounds, n_u)
     rate_names = tuple(f"rate of control {i}" for i in range(n_u))
     of_rates = UNBOUNDED if wanted.rates is None else bounds_of(wanted.rates, "rates", rate_names)
-    of_span = bounds_of((SHORTEST, LONGEST) if free_span else (0.0, 2.0), "span", ("the span",))
+    sought_spans = free_span or len(phases) > 1
+    of_phases = ("the span",) if len(phases) == 1 else tuple(f"the span of {name}" for name in names)
+    of_span = bounds_of((SHORTEST, LONGEST) if sought_spans else (0.0, 2.0), "span", of_phases)
     cost = effort if wanted.cost is None else wanted.cost
     sought, of_parameters = sought_parameters(system, wanted.design)
     scale = np.where(sought.theta == 0.0, 1.0, np.abs(sought.theta))
     of_parameters = of_parameters._replace(lower=of_parameters.lower / scale, upper=of_parameters.upper / scale)
     if sought.names:
+        if len(phases) > 1:
+            raise ValueError("design= is of one system, and not of phases of Modes")
         _refuse_other_starts(sought, states, t0)
     takes_xi = callable(cost) and argument_names(cost, 3)[2] == "xi"
     arguments, at = ("t, g, xi, u", node) if takes_xi else ("t, g, u", (*node[:2], node[3]))
@@ -119,7 +134,8 @@ def steering_problem(
         xi_return_rows=states.xi_return_rows,
         path_values=paths.lower[held],
         terminal_values=terminals.lower[ended],
-        span=np.float64(span),
+        spans=spans,
+        of_spans=_changes_of_spans(len(phases), free_span),
         theta_scale=scale,
     )
     return SteeringProblem(
@@ -128,7 +144,7 @@ def steering_problem(
         start_is_given=states.start_is_given,
         end=states.end,
         t0=t0,
-        span=span,
+        spans=spans,
         free_span=free_span,
         n_controls=n_u,
         theta=sought.theta,
@@ -151,9 +167,8 @@ def _refuse_other_starts(sought: Sought, states: States, t0: float) -> None:
         raise ValueError(f"design: with other parameters {error}") from error
 
 
-def as_duration(value: Any, name: str) -> float:
-    """Validate a duration, whose square is a number; ValueError or TypeError otherwise."""
-    span = float(as_constant(value, name))
-    if not 1e-150 < span < 1e150:
-        raise ValueError(f"{name} must be positive, between 1e-150 and 1e150, got {span}")
-    return span
+def _changes_of_spans(count: int, free_span: bool) -> np.ndarray:
+    """Changes of the durations by what is unknown of them; their sum stays unless it is free."""
+    if free_span or count == 1:
+        return np.eye(count)
+    return np.concatenate([np.eye(count - 1), -np.ones((1, count - 1))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +86,24 @@ def bounded_functions(
     return tuple(functions), bounds
 
 
+def bounded_in_phases(
+    given: Any, phases: Sequence[str], system: System, at: tuple
+) -> tuple[tuple[UserFunction, ...], Inequalities]:
+    """Bounded functions of ``path``, which may be given by the names of the phases at whose nodes they are bounded."""
+    if not isinstance(given, Mapping):
+        return bounded_functions(given, "path", system, at)
+    if unknown := [name for name in given if name not in phases]:
+        raise ValueError(f"path: {unknown[0]!r} is no phase, which are {list(phases)}{close(str(unknown[0]), phases)}")
+    functions: tuple[UserFunction, ...] = ()
+    every = UNBOUNDED
+    for number, phase in enumerate(phases):
+        if phase in given:
+            own, bounds = bounded_functions(given[phase], f"path[{phase!r}]", system, at)
+            functions += own
+            every += bounds._replace(phase=np.full(len(bounds.names), float(number)))
+    return functions, every
+
+
 def bounded_components(
     system: System, limits: Any, bounds: Any, n_controls: int
 ) -> tuple[tuple[int, ...], Inequalities]:
@@ -131,4 +149,4 @@ def bounds_of(pair: Any, name: str, of: tuple[str, ...], *, may_equal: bool = Fa
         elif np.any(lower == upper):
             advice = "; what holds all the time is a constraint of the system"
         raise ValueError(f"{name}: lower must be {order} upper, got {lower} and {upper}{advice}")
-    return Inequalities(of, lower, upper, np.full(len(of), np.nan))
+    return Inequalities(of, lower, upper, *np.full((2, len(of)), np.nan))

@@ -9,6 +9,7 @@ from test_optimal import thrust_and_torque
 import geonh as gn
 from geonh.control import optimal_control
 from geonh.control.ends import Ends
+from geonh.control.phases import Phase
 from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.control.wanted import Wanted
@@ -55,13 +56,15 @@ def a_problem(method, n_steps=4, **options):
         terminal=(lambda t, g, xi, u: jnp.stack([t * xi[0] * g[1], xi[1] * g[2] * t]), [-5.0, 0.3], [5.0, 0.3]),
     )
     ends = Ends(start, BODY.project(start, rest, t0=0.3)[1], end, xi_end, options.get("free", ()))
-    steering = steering_problem(BODY, method, ends, wanted, n_controls=2, span=0.8, free_span=True, t0=0.3)
-    problem = Transcription(BODY, method, steering, n_steps)
+    phases = options.get("phases", (Phase("body", BODY, 0.8, n_steps),))
+    free_span = options.get("free_span", True)
+    steering = steering_problem(phases, method, ends, wanted, n_controls=2, free_span=free_span, t0=0.3)
+    problem = Transcription(phases, method, steering)
     rng = np.random.default_rng(5)
     nodes = start + np.linspace(0, 1, n_steps + 1)[:, None] * (end - start)
     nodes[1:-1] += 0.05 * rng.normal(size=(n_steps - 1, 3))
     xi, u = 0.2 * rng.normal(size=(n_steps + 1, 3)), rng.normal(size=(n_steps + 1, 2))
-    return problem, DiscreteMotion(nodes, xi, u, 0.8, 0.3), rng
+    return problem, DiscreteMotion(nodes, xi, u, steering.spans, 0.3), rng
 
 
 def richardson(of, h=1e-3):
