@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from geonh.cli.words import entry_of, integrator_of, parameters_of
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
@@ -48,8 +50,13 @@ class Chosen:
 
     @property
     def begin(self) -> dict[str, Any]:
-        """Arguments of ``solve`` for the start, the time step and the controls."""
-        return {"xi0": self.start.xi0, "g0": self.start.g0, "dt": self.dt, "controls": self.entry.controls}
+        """Arguments of ``solve`` for the start, the time step and the controls; a vector of controls is held."""
+        from geonh.export.programs import as_function
+
+        controls: Any = self.entry.controls
+        if not callable(controls) and np.ndim(controls) == 1:
+            controls = as_function(np.asarray(controls))
+        return {"xi0": self.start.xi0, "g0": self.start.g0, "dt": self.dt, "controls": controls}
 
     def system_of(self, file: Trajectory) -> System:
         """System with the parameters of a file, but for those of ``--set``."""

@@ -50,7 +50,7 @@ def build(
             cpu=cpu,
             features=features,
             derivatives=derivatives,
-            **words.begin,
+            **words.begin | {"controls": words.entry.controls},
         )
     for file in built.files:
         out.print(f"saved {escape(str(file))}, {file.stat().st_size / 1e3:.1f} kB", highlight=False, soft_wrap=True)
@@ -77,5 +77,6 @@ def play(
     offered = [integrator_of(method) for method in methods or []]
     with refusing(ValueError, TypeError, OSError):
         steps = min(words.n_steps, 2000)
-        made = gn.export.play(words.system, page, offered or None, n_steps=steps, **words.begin)
+        begin = words.begin | {"controls": words.entry.controls}
+        made = gn.export.play(words.system, page, offered or None, n_steps=steps, **begin)
     tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")

@@ -117,7 +117,7 @@ def resume(
             steps,
             system=words.system_of(before),
             method=integrator,
-            controls=words.entry.controls,
+            controls=words.begin["controls"],
             allow_changes=allow_changes,
             throw=False,
             progress=True,

@@ -95,6 +95,8 @@ def _periodic(system: System, ends: Ends, g0: Point, g1: Point | None, free: lis
     every, is_given = np.eye(n), np.ones(n, bool)
     is_given[returning] = False
     end_rows = none if g1 is None else np.delete(every, sorted({*free, *returning}), axis=0)
+    if g1 is not None and not len(end_rows):
+        raise ValueError("end has no effect: all coordinates are periodic or free; leave it out")
     return States(g0, np.zeros(n), g1, np.zeros(n), end_rows, none, every[returning], every, is_given)
 
 

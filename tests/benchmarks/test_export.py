@@ -118,18 +118,38 @@ def in_node(built):
 def in_chromium(browser, page):
     """Nanoseconds a step of a live page, and milliseconds of its script a frame while it plays."""
     opened = browser.new_page(viewport={"width": 1280, "height": 720})
+    script = script_a_frame(opened, page)
+    status, ns = opened.evaluate(STEPS)
+    assert status == 0
+    opened.close()
+    return ns, script
+
+
+def frames(browser, folder):
+    """Milliseconds of a page's script a frame, of live pages of all systems of the catalogue by their names."""
+    found = {}
+    for name, entry in catalogue.items():
+        system = entry.system()
+        start = entry.start(system)
+        given = {"xi0": start.xi0, "g0": start.g0, "dt": entry.dt, "controls": entry.controls}
+        page = gn.export.play(system, folder / f"{name}.html", entry.method, n_steps=100, **given).path
+        opened = browser.new_page(viewport={"width": 1280, "height": 720})
+        found[name] = script_a_frame(opened, page)
+        opened.close()
+    return found
+
+
+def script_a_frame(opened, page):
+    """Milliseconds of the script of a live page a frame while it plays."""
     opened.add_init_script(FRAMES)
     opened.goto(page.as_uri())
     opened.wait_for_function("window.geonhPlay && window.geonhPlay.ready", timeout=60_000)
-    status, ns = opened.evaluate(STEPS)
-    assert status == 0
     opened.evaluate("geonhPlay.reset(); geonhPlay.setPlaying(true)")
     opened.wait_for_timeout(1000)
     opened.evaluate("window.frames = { n: 0, spent: 0 }")
     opened.wait_for_timeout(3000)
     n, spent = opened.evaluate("[window.frames.n, window.frames.spent]")
-    opened.close()
-    return ns, spent / n
+    return spent / n
 
 
 def example_in_c(built):

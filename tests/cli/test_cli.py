@@ -180,3 +180,19 @@ def test_parameters_of_a_run_that_is_viewed_must_be_its_own(tmp_path):
     said = geonh("view", file, "--system", "suslov", "--set", "J=1,0,0;0,2,0;0,0,2.5")
     assert said.exit_code == 2
     assert "is not what the run of suslov was made with: parameters: J" in " ".join(said.output.split())
+
+
+def test_a_vector_of_controls_of_a_file_is_held_in_runs(tmp_path):
+    (tmp_path / "cart.py").write_text(
+        "import geonh as gn\n"
+        "cart = gn.System(gn.groups.Translations(1), metric=[2.0], forces=lambda t, x, xi, u: u)\n"
+        "controls, xi0, g0, n_steps = [3.0], [0.0], [0.0], 50\n"
+    )
+    word = f"{tmp_path / 'cart.py'}:cart"
+    said = geonh("run", word, "--no-figure", "--out", str(tmp_path / "run.nc"))
+    assert said.exit_code == 0, said.output
+    said = geonh("resume", str(tmp_path / "run.nc"), "--steps", "50", "--system", word, "--no-figure")
+    assert said.exit_code == 0, said.output
+    run = gn.Trajectory.load(tmp_path / "run.nc")
+    np.testing.assert_allclose(run.xi[:, 0], 1.5 * run.t, atol=1e-12)
+    assert run.t[-1] == pytest.approx(1.0)

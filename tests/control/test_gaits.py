@@ -65,6 +65,7 @@ def test_a_mass_is_found_with_its_motion():
         ({"periodic": "vx"}, "periodic must be a list"),
         ({"periodic": ["vx"], "free": ["vx"]}, r"\['vx'\] cannot be both free and periodic"),
         ({"periodic": [], "xi_start": [1.0]}, "xi_start and xi_end are unknown of a periodic motion"),
+        ({"periodic": ["vx"]}, "end has no effect"),
     ],
 )
 def test_bad_input_is_named(options, words):
