@@ -132,7 +132,7 @@ class Distribution(Precise):
         """Rows whose rank must stay full: the forms, shape=[m, n], or the frame, shape=[r, n]."""
         return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
 
-    def of_rows(self, rows: Array) -> Distribution:
+    def of_rows(self, rows: Any) -> Distribution:
         """The distribution of some of its forms alone, selected by a matrix of zeros and ones, shape=[r, m]."""
         assert self.forms is not None
         D = eqx.tree_at(lambda D: D.forms, self, self.forms.of_rows(rows))

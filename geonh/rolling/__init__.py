@@ -14,6 +14,7 @@ from geonh.rolling.body_drawing import drawing
 from geonh.rolling.contacts import Contact, contact, overlap, start
 from geonh.rolling.forces import ContactForce, contact_force
 from geonh.rolling.planar_system import planar
+from geonh.rolling.slipping import slipping
 from geonh.rolling.supports import Support, ball, disc, ellipsoid, implicit, support, torus
 from geonh.rolling.surfaces import Surface, cylinder, plane, sphere, surface
 from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar_body, trailer, wheel
@@ -39,6 +40,7 @@ __all__ = [
     "planar_body",
     "plane",
     "rolling",
+    "slipping",
     "sphere",
     "start",
     "support",

@@ -738,6 +738,6 @@ ReducedState Reduction ExactStep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """
-Friction Loop Modes Rolling Spring Transition build contact_force join
+Friction Loop Modes Rolling Spring Transition build contact_force join slipping
 """
 """Names whose wrong arguments are tested in the tests of their packages."""
