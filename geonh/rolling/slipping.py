@@ -34,6 +34,8 @@ GRIP = "grip"
 """Name of the mode in which all rows hold."""
 MOST = 4
 """Maximum number of rows that give way: 3ᵏ modes."""
+SLACK = 1e-12
+"""Velocity against its sign, m/s, at which a slip ends: more than the rounding of one that begins."""
 
 
 class _Grip(NamedTuple):
@@ -215,7 +217,7 @@ class _Margin(eqx.Module):
 
 
 class _Slip(eqx.Module):
-    """Velocity along a row that slips, positive as long as it does so with its sign."""
+    """Velocity along a row that slips, with its sign, and what it may be less than zero."""
 
     system: System
     row: int = eqx.field(static=True)
@@ -224,4 +226,4 @@ class _Slip(eqx.Module):
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array) -> Array:
         assert self.system.distribution is not None
         x = self.system.at(g, t)
-        return self.sign * self.system.distribution.residual(xi, x, self.system.parameters)[self.row]
+        return self.sign * self.system.distribution.residual(xi, x, self.system.parameters)[self.row] + SLACK
