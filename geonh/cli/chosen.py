@@ -39,9 +39,17 @@ class Chosen:
     n_steps: int
 
     @functools.cached_property
-    def system(self) -> System:
-        """The system; its function is called here."""
+    def system(self) -> Any:
+        """The System or Modes; its function is called here."""
         return self.entry.system(**self.parameters)
+
+    @property
+    def first(self) -> System:
+        """The system, or that of the mode in which a run begins."""
+        if isinstance(self.system, System):
+            return self.system
+        begins = self.start.mode
+        return self.system.systems[self.system.names.index(begins) if begins in self.system.names else 0]
 
     @functools.cached_property
     def start(self) -> Start:
@@ -58,8 +66,10 @@ class Chosen:
             controls = as_function(np.asarray(controls))
         return {"xi0": self.start.xi0, "g0": self.start.g0, "dt": self.dt, "controls": controls}
 
-    def system_of(self, file: Trajectory) -> System:
-        """System with the parameters of a file, but for those of ``--set``."""
+    def system_of(self, file: Trajectory) -> Any:
+        """System with the parameters of a file, but for those of ``--set``; Modes with these alone."""
+        if not isinstance(self.system, System):
+            return self.system
         return self.entry.system(**{**self.entry.known(file.attributes["parameters"]), **self.parameters})
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import geonh as gn
 from geonh.cli.console import numbers, value_text, without_rounding
+from geonh.cli.own import systems_of
 from geonh.integrators.registry import Method
 from geonh.plotting.cards import promises
 from geonh.systems import Entry
@@ -27,7 +28,8 @@ def tables() -> dict[str, Any]:
 
 def described(entry: Entry) -> dict[str, Any]:
     """Facts, parameters and conserved quantities of a system."""
-    system: Any = entry.system()
+    of_modes = systems_of(entry.system())
+    system: Any = of_modes[0]
     group = system.group
     start = entry.start(system)
     constraints = len(system.constraint_residual(system.at(group.identity(), 0.0), np.zeros(group.dim)))

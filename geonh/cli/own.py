@@ -1,8 +1,8 @@
 """User-defined systems, ``FILE.py:NAME``, used like those of the catalogue.
 
-NAME is a ``System``, or a function that returns one, with keywords set by ``--set``. The file may also define the start
-of a run, by variables of these names: ``xi0`` and ``g0`` (or functions of the system), ``dt``, ``n_steps``,
-``method``, ``controls``.
+NAME is a ``System`` or ``Modes``, or a function that returns one, with keywords set by ``--set``. The file may also
+define the start of a run, by variables of these names: ``xi0`` and ``g0`` (or functions of the system), ``mode``,
+``dt``, ``n_steps``, ``method``, ``controls``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from geonh.arguments.validators import as_float64, close
 from geonh.cli.console import message_of, refuse, value_text
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
+from geonh.results.modes import Modes
 from geonh.systems import Entry
 from geonh.systems.entry import Start
 
@@ -49,10 +50,13 @@ def user_entry(word: str) -> Entry:
     if not name:
         refuse(f"which system of {text}? Write {text}:NAME" + (f" with one of {', '.join(systems)}" if systems else ""))
     definition = getattr(module, name, None)
-    if not isinstance(definition, System) and not callable(definition):
-        what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
+    if not isinstance(definition, System | Modes) and not callable(definition):
+        what = "is no System or Modes, and no function that returns one" if hasattr(module, name) else "is not there"
         refuse(f"{text}: {name} {what}{close(name, systems)}")
-    build = _rebuilding(definition) if isinstance(definition, System) else _checked_function(definition, name, path)
+    if isinstance(definition, System | Modes):
+        build = _rebuilding(definition)
+    else:
+        build = _checked_function(definition, name, path)
     kinds = str | Integrator | None
     return Entry(
         name=name,
@@ -61,7 +65,7 @@ def user_entry(word: str) -> Entry:
         constraints="as in the file",
         conserved={},
         source=str(path),
-        start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0"))),
+        start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0", "mode"))),
         dt=_variable(module, path, "dt", 0.01, int | float, "a number like 0.01"),
         n_steps=_variable(module, path, "n_steps", 1000, int, "a number like 1000"),
         method=_variable(module, path, "method", None, kinds, "the name of a method or an integrator"),
@@ -103,46 +107,49 @@ def line_of_error(error: BaseException | None, path: Path) -> int | None:
 
 
 def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
-    if isinstance(value, System):
+    if isinstance(value, System | Modes):
         return True
     return inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
 
 
-def _rebuilding(system: System) -> Callable[..., System]:
-    """Function from the parameters of a system to the system."""
+def _rebuilding(system: System | Modes) -> Callable[..., Any]:
+    """Function from the parameters of a system, or of modes, to it."""
+    known = {key: value for one in systems_of(system) for key, value in one.parameters.items()}
 
-    def build(**parameters: Any) -> System:
+    def build(**parameters: Any) -> System | Modes:
         if not parameters:
             return system
         new = {key: as_float64(value, f"--set {key}") for key, value in parameters.items()}
         for key, array in new.items():
-            default = system.parameters[key]
+            default = known[key]
             try:
                 shape = np.asarray(default, np.float64).shape
             except (TypeError, ValueError):
                 refuse(f"--set {key}=…: {key} is a {type(default).__name__}, not numbers: change it in the file")
             if array.shape != shape:
                 refuse(f"--set {key}=…: {key} is of shape {list(shape)}, not {list(array.shape)}")
-        new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
+        if isinstance(system, Modes):
+            return system.with_parameters(**new)
+        new = {key: a.tolist() if isinstance(known[key], list) else a for key, a in new.items()}
         return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
 
     keywords = [
         inspect.Parameter(str(key), inspect.Parameter.KEYWORD_ONLY, default=value)
-        for key, value in system.parameters.items()
+        for key, value in known.items()
         if str(key).isidentifier()
     ]
     build.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return build
 
 
-def _checked_function(function: Callable, name: str, path: Path) -> Callable[..., System]:
+def _checked_function(function: Callable, name: str, path: Path) -> Callable[..., Any]:
     """User's function, with a check that it returns a system."""
     named = inspect.signature(function).parameters.items()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     required = [key for key, p in named if p.default is p.empty and p.kind in kinds]
 
     @functools.wraps(function)
-    def build(**parameters: Any) -> System:
+    def build(**parameters: Any) -> System | Modes:
         missing = [key for key in required if key not in parameters]
         if missing:
             options = " ".join(f"--set {key}=…" for key in missing)
@@ -152,21 +159,29 @@ def _checked_function(function: Callable, name: str, path: Path) -> Callable[...
         except (Exception, SystemExit) as error:
             given = ", ".join(f"--set {key}={value_text(value)}" for key, value in parameters.items())
             _user_error(error, path, f" (in {name}(), with {given})" if given else f" (in {name}())")
-        if not isinstance(system, System):
-            refuse(f"{path}: {name}() returned {type(system).__name__}, not a System")
+        if not isinstance(system, System | Modes):
+            refuse(f"{path}: {name}() returned {type(system).__name__}, not a System or Modes")
         return system
 
     return build
 
 
-def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
+def systems_of(system: System | Modes) -> tuple[System, ...]:
+    """The systems of modes, or the one."""
+    return system.systems if isinstance(system, Modes) else (system,)
+
+
+def _value(module: ModuleType, key: str, system: System | Modes, path: Path) -> Any:
     """Start of a user's file, checked for the system; None if there is none."""
     value = getattr(module, key, None)
     try:
         value = value(system) if callable(value) else value
         if value is None:
             return None
-        return system.point(value) if key == "g0" else as_float64(value, key, (system.group.dim,))
+        if key == "mode":
+            return str(value)
+        first = systems_of(system)[0]
+        return first.point(value) if key == "g0" else as_float64(value, key, (first.group.dim,))
     except (Exception, SystemExit) as error:
         _user_error(error, path, f" (in {key}())")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -10,6 +11,9 @@ from geonh.cli.console import facts_table, new_table, numbers, out, refuse, valu
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
 from geonh.results.trajectory import Trajectory, steps_of, with_reason
+
+SHOWN = 8
+"""Number of transitions that are listed."""
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:
@@ -23,9 +27,29 @@ def show_run(trajectory: Trajectory, seconds: float) -> None:
         highlight=False,
     )
     if a["parameters"]:
-        out.print("parameters: " + escape(", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items())))
+        out.print("parameters: " + escape(_parameters(a)))
     out.print(f"integrated in {seconds:.2f} s, compilation included", highlight=False)
     show_kept(trajectory)
+
+
+def _parameters(attributes: dict[str, Any]) -> str:
+    """Parameters in words; those of modes once, where all modes have the same."""
+    known = attributes["parameters"]
+    if "modes" in attributes:
+        each = [of_mode for of_mode in known.values() if of_mode]
+        known = each[0] if each and all(of_mode == each[0] for of_mode in each) else known
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in known.items())
+
+
+def _transitions(trajectory: Trajectory) -> str:
+    """Times and targets of the first transitions of a run with modes in words; "" of other runs."""
+    switches = trajectory.switches
+    if trajectory.nodes.mode is None or switches is None:
+        return ""
+    pairs = zip(switches.t[:SHOWN], switches.target[:SHOWN], strict=True)
+    more = f", and {len(switches.t) - SHOWN} more" if len(switches.t) > SHOWN else ""
+    listed = "; ".join(f"{switches.names[i]} from t = {t:.6g}" for t, i in pairs) or "none"
+    return f"begins in {trajectory.mode[0]}; transitions: {listed}{more}"
 
 
 def show_kept(trajectory: Trajectory) -> None:
@@ -39,6 +63,8 @@ def show_kept(trajectory: Trajectory) -> None:
         ends, change = (numbers(q.start), numbers(q.end)), f"{q.error.max():.1e}"
         table.add_row(escape(q.name), *ends, change, relative, escape(q.note))
     out.print(table)
+    if passed := _transitions(trajectory):
+        out.print(escape(passed), highlight=False)
     since = trajectory.spoiled_from
     if since is not None:
         out.print(
@@ -54,7 +80,7 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
     a, t = trajectory.attributes, trajectory.t
     facts = [
         ("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else "")),
-        ("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none"),
+        ("parameters", _parameters(a) or "none"),
         ("method", with_reason(a["method"], a["method_reason"])),
         *([("controls", a["controls"])] if a["controls"] else []),
         ("time", f"t = {t[0]:g} … {t[-1]:g} s, {steps_of(trajectory)}, {trajectory.k[-1]} steps"),

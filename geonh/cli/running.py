@@ -34,7 +34,7 @@ def solved(
     words: Chosen, xi0: str | None, g0: str | None, *, t0: float, save_every: int, checkpoint: Path | None
 ) -> Trajectory:
     """Run from the start of the entry, or from the velocity and the point of the command line."""
-    system, start = words.system, words.start
+    system, start = words.first, words.start
     names = system.group.velocity_names
     if xi0 is None and start.xi0 is None:
         refuse(f"{words.entry.name} has no start: give --xi0 with {len(names)} numbers ({', '.join(names)})")
@@ -42,9 +42,10 @@ def solved(
     place = start.g0 if g0 is None else point(g0, system)
     try:
         return gn.solve(
-            system,
+            words.system,
             words.integrator,
             **words.begin | {"xi0": velocity, "g0": place},
+            mode=start.mode,
             t0=t0,
             n_steps=words.n_steps,
             save_every=save_every,

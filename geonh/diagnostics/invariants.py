@@ -93,7 +93,8 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
         quantities.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
     residual = trajectory.constraint_residual
     if residual.shape[1]:
-        size = np.abs(residual).max(axis=1)
+        absent = np.isnan(residual) & (trajectory.nodes.mode is not None)  # rows of other modes
+        size = np.where(absent, 0.0, np.abs(residual)).max(axis=1)
         quantities.append(
             Quantity("constraint residual", size[0], size[-1], size, 1.0, _constraint_note(trajectory), True)
         )

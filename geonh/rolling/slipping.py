@@ -63,7 +63,7 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     Returns
     -------
     Modes
-        "grip", and for rows that slip their names with the sign of their velocity, such as "rear +, front −" or
+        "grip", and for rows that slip their names with the sign of their velocity, such as "rear + and front −" or
         "front −". Begin in the one that fits the start: in "grip" with a velocity on all constraints.
 
     Raises
@@ -158,7 +158,7 @@ def _law(system: System, name: Any, given: Any, count: int) -> _Grip:
 def _named(laws: Mapping[str, _Grip], signs: tuple[int, ...]) -> str:
     """Name of the mode with these signs of the slips, 0 for rows that hold."""
     slips = [f"{name} {'+' if sign > 0 else '−'}" for name, sign in zip(laws, signs, strict=True) if sign]
-    return ", ".join(slips) or GRIP
+    return " and ".join(slips) or GRIP
 
 
 def _reduced(system: System, mode: str, kept: list[int], laws: list[tuple[_Grip, int]], count: int) -> System:

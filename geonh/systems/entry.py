@@ -27,10 +27,13 @@ class Start(NamedTuple):
         Initial group element.
     xi0 : ndarray, shape=[n]
         Initial velocity, on the constraints at g0.
+    mode : str or None
+        Mode to begin in, of Modes.
     """
 
     g0: Any
     xi0: np.ndarray
+    mode: str | None = None
 
 
 @dataclass(frozen=True, repr=False)

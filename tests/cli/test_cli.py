@@ -196,3 +196,28 @@ def test_a_vector_of_controls_of_a_file_is_held_in_runs(tmp_path):
     run = gn.Trajectory.load(tmp_path / "run.nc")
     np.testing.assert_allclose(run.xi[:, 0], 1.5 * run.t, atol=1e-12)
     assert run.t[-1] == pytest.approx(1.0)
+
+
+def test_modes_of_a_file_are_run_and_resumed(tmp_path):
+    (tmp_path / "ball.py").write_text(
+        "import geonh as gn\n"
+        "from geonh.groups import Translations\n"
+        "one = gn.System(Translations(1), metric=[1.0], potential=lambda x, p: p['g'] * x[0], parameters={'g': 9.81})\n"
+        "floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name='floor')\n"
+        "ball = gn.Modes({'flight': one}, [gn.Transition('flight', floor, 'flight', lambda t, x, xi: -xi)])\n"
+        "g0, xi0, n_steps = [1.0], [0.0], 100\n"
+        "mode = 'flight'\n"
+    )
+    word, file = f"{tmp_path / 'ball.py'}:ball", str(tmp_path / "run.nc")
+    said = geonh("run", word, "--no-figure", "--out", file, "--set", "g=2.0")
+    assert said.exit_code == 0, said.output
+    assert "begins in flight; transitions: flight from t = 1" in said.output
+    said = geonh("resume", file, "--steps", "100", "--system", word, "--no-figure", "--set", "g=2.0")
+    assert said.exit_code == 0, said.output
+    run = gn.Trajectory.load(file)
+    np.testing.assert_allclose(run.g[-1], 1.0, atol=1e-12)
+    assert "parameters" in geonh("info", file).output
+    assert "dimension 1" in geonh("show", word).output
+    said = geonh("build", word, "--out", str(tmp_path / "robot"))
+    assert said.exit_code == 2
+    assert "system must be a geonh System, got Modes" in said.output

@@ -122,7 +122,7 @@ def test_a_system_that_is_ready_takes_its_parameters_and_a_start_by_options(own,
     [
         (":slegh", "slegh is not there; did you mean sleigh?"),
         ("", "which system of"),
-        (":number", "number is neither a System nor a function"),
+        (":number", "number is no System or Modes, and no function"),
         (":broken", "line 17: NameError: name 'undefined' is not defined"),
         (":sleigh --set b=1", "sleigh has no parameter 'b'"),
         (":sleigh --set a=1,2", "--set a=…: a takes 1 number, got 2"),

@@ -146,7 +146,7 @@ def test_a_car_understeers_as_by_an_own_loop():
     np.testing.assert_allclose(run.switches.t, [t for t, _ in passed], atol=1e-9)
     np.testing.assert_allclose(np.r_[run.g[-1], run.xi[-1]], end, atol=5e-9)
     visited = [modes.names[i] for i in run.switches.target]
-    assert visited == ["front −", "grip", "front −", "rear −, front −", "front −"]
+    assert visited == ["front −", "grip", "front −", "rear − and front −", "front −"]
 
 
 @pytest.mark.slow
