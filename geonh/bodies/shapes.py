@@ -6,11 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from geonh.arguments.validators import as_constant, one_of, shortly
+from geonh.arguments.validators import as_constant, one_of
 from geonh.bodies.values import ONE, as_rotation, set_fields
 from geonh.drawing.part import as_colour
+from geonh.drawing.shapes import as_triangles
 
 LENGTHS = {"box": 3, "cylinder": 2, "capsule": 2, "ball": 1, "ellipsoid": 3, "mesh": 0}
 """Number of lengths that describe each kind of shape."""
@@ -37,15 +36,7 @@ class Mesh:
     faces: Any
 
     def __post_init__(self) -> None:
-        vertices, given = as_constant(self.vertices, "vertices", None), as_constant(self.faces, "faces", None)
-        faces = given.round().astype(np.int64)
-        if np.any(faces != given):
-            raise ValueError(f"faces must be integers, got {shortly(self.faces)}")
-        if vertices.ndim != 2 or vertices.shape[1] != 3 or faces.ndim != 2 or faces.shape[1] != 3:
-            shapes = list(vertices.shape), list(faces.shape)
-            raise ValueError(f"a mesh has vertices [k, 3] and faces [f, 3], got {shapes[0]} and {shapes[1]}")
-        if len(faces) and not (faces.min() >= 0 and faces.max() < len(vertices)):
-            raise ValueError(f"faces must be indices of the {len(vertices)} vertices")
+        vertices, faces = as_triangles(self.vertices, self.faces)
         for name, array in (("vertices", vertices), ("faces", faces)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, shortly
 
 
@@ -55,6 +56,7 @@ class Part:
         volume = np.sum(corners[:, 0] * np.cross(corners[:, 1], corners[:, 2]))
         return bool(volume >= 0) and np.array_equal(np.sort(there), np.sort(back))
 
+    @validated
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
         """Part shifted in its body by (x, y, z), metres; TypeError or ValueError if these are not numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])

@@ -238,14 +238,21 @@ def mesh(vertices: Any, faces: Any) -> Part:
     TypeError, ValueError
         If an array has another shape, or an index is that of no vertex.
     """
-    corners, triangles = as_float64(vertices, "vertices"), as_float64(faces, "faces").astype(np.int64)
-    if corners.ndim != 2 or corners.shape[1] != 3 or triangles.ndim != 2 or triangles.shape[1] != 3:
+    return _part(*as_triangles(vertices, faces))
+
+
+def as_triangles(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Validated vertices, shape=[k, 3], and triangles, integers of shape=[f, 3]; ValueError or TypeError otherwise."""
+    corners, given = as_constant(vertices, "vertices", None), as_constant(faces, "faces", None)
+    if corners.ndim != 2 or corners.shape[1] != 3 or given.ndim != 2 or given.shape[1] != 3:
         raise ValueError(
-            f"vertices must be of shape [k, 3] and faces [f, 3], got {list(corners.shape)} and {list(triangles.shape)}"
+            f"vertices must be of shape [k, 3] and faces [f, 3], got {list(corners.shape)} and {list(given.shape)}"
         )
-    if triangles.size and not 0 <= triangles.min() <= triangles.max() < len(corners):
+    if np.any(given != given.round()):
+        raise ValueError(f"faces must be integers, got {shortly(faces)}")
+    if given.size and not 0 <= given.min() <= given.max() < len(corners):
         raise ValueError(f"faces must be indices of the {len(corners)} vertices")
-    return _part(corners, triangles)
+    return corners, given.astype(np.int64)
 
 
 def line(points: Any) -> Part:
