@@ -12,6 +12,7 @@ Source: Wächter, Biegler, *Math. Program.* 106 (2006) 25.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,10 @@ STEEPEST = 100.0
 """Largest entry of the gradient of the cost, by a factor, at the first iterate."""
 SHIFTED = 1.0
 """Shift of the Hessian above which the multipliers of a step, of the size of the shift, are replaced."""
+EARLY = 10
+"""Iterations after which a problem that seems to have redundant conditions is given up."""
+GIVEN_UP = "given up, since conditions at the end seem to be redundant"
+"""Failure of such a problem."""
 UNBOUNDED = 1e12
 """Absolute value of the scaled cost above which it is taken to be unbounded."""
 
@@ -105,10 +110,17 @@ class InteriorPoint:
     problem : Transcription
     max_iterations : int
         Of steps, those of the restoration included.
+    is_suspect : callable, optional
+        True of a motion for which the problem is to be given up, asked once, after ``EARLY`` iterations.
     """
 
-    def __init__(self, problem: Transcription, max_iterations: int = 300) -> None:
-        self.problem, self.max_iterations = problem, max_iterations
+    def __init__(
+        self,
+        problem: Transcription,
+        max_iterations: int = 300,
+        is_suspect: Callable[[DiscreteMotion], bool] | None = None,
+    ) -> None:
+        self.problem, self.max_iterations, self._is_suspect = problem, max_iterations, is_suspect
         names, lower, upper, *_ = problem.bounds
         self._is_soft = np.array([not name.startswith(("control", "rate")) for name in names], float)
         soft = RELAXED * self._is_soft
@@ -159,6 +171,9 @@ class InteriorPoint:
                 break
             if self.iterations >= self.max_iterations:
                 failure = f"no convergence in {self.iterations} iterations"
+                break
+            if self.iterations == EARLY and self._is_suspect is not None and self._is_suspect(point.motion):
+                failure = GIVEN_UP
                 break
             while mu > least and max(self._error(at.values, point, residual, mu)) * TOLERANCE <= 10 * mu:
                 mu = max(least, min(0.2 * mu, mu**1.5))

@@ -10,13 +10,14 @@ without it meets it up to the error of its steps, it is redundant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
+from geonh.control.interior_point import GIVEN_UP, InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import solve_by_ipopt
 from geonh.control.resolution import steps_error
 from geonh.control.transcription import DiscreteMotion, Transcription
@@ -61,25 +62,35 @@ class Attempts:
 
     def solve(self, motion: DiscreteMotion, warm: Iterate | None = None) -> Outcome:
         """Search for a local minimum from a motion, or from all of an iterate."""
-        outcome = self._solved(self.problem, motion, warm)
         if self.redundant:
-            return outcome
+            return self._solved(self.problem, motion, warm)
+        outcome = self._solved(self._whole, motion, warm, self._is_suspect)
+        given_up = outcome.reason.startswith(GIVEN_UP)
         problem, rows = reduced(self._whole, outcome.iterate.motion)
-        if not rows or rows in self._needed:
-            return outcome
-        other = self._solved(problem, outcome.iterate.motion if outcome.solved else motion)
-        if not other.solved:
-            return outcome
-        if not _is_met(self._whole, other.iterate.motion, rows):
-            self._needed.add(rows)
-            return outcome
-        self.problem, self.redundant = problem, rows
-        return other
+        if rows and rows not in self._needed:
+            other = self._solved(problem, outcome.iterate.motion if outcome.solved else motion)
+            if other.solved and _is_met(self._whole, other.iterate.motion, rows):
+                self.problem, self.redundant = problem, rows
+                return other
+            if other.solved or given_up:
+                self._needed.add(rows)
+        return self._solved(self._whole, motion, warm) if given_up else outcome
 
-    def _solved(self, problem: Transcription, motion: DiscreteMotion, warm: Iterate | None = None) -> Outcome:
+    def _is_suspect(self, motion: DiscreteMotion) -> bool:
+        """True if conditions at the end seem redundant about a motion."""
+        rows = _unchanged(self._whole, motion)
+        return bool(rows) and rows not in self._needed
+
+    def _solved(
+        self,
+        problem: Transcription,
+        motion: DiscreteMotion,
+        warm: Iterate | None = None,
+        is_suspect: Callable[[DiscreteMotion], bool] | None = None,
+    ) -> Outcome:
         if self._solver == "ipopt":
             return solve_by_ipopt(problem, motion, self._max_iterations)
-        method = InteriorPoint(problem, self._max_iterations)
+        method = InteriorPoint(problem, self._max_iterations, is_suspect)
         return method.solve(motion) if warm is None else method.solve(motion, warm, WARM)
 
     def violations(self, motion: DiscreteMotion) -> tuple[float, ...]:
