@@ -14,11 +14,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import pivots, solve_spd
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count
+from geonh.arguments.validators import as_constant, as_count, as_float64
 from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -28,6 +29,9 @@ from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.runs.start import as_start, known_sound
+
+LEAST_STEP = 1e-10
+"""Size of a step, relative to 1 s or the time in which ξ becomes 1, below which differences of it are rounding."""
 
 
 @validated
@@ -178,10 +182,14 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another type; if the system has holonomic constraints: g has fewer coordinates then.
+        If an argument is of another type; if the system has holonomic constraints: g has fewer coordinates then; if dt
+        is so small that rounding errors would be the result.
     """
     if system.holonomic is not None:
         raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")
+    step = abs(float(as_constant(dt, "dt"))) * max(1.0, np.abs(as_float64(xi0, "xi0")).max(initial=0.0))
+    if not step >= LEAST_STEP:
+        raise ValueError(f"dt = {dt:g} is too small: rounding errors divided by it would be the result")
     return _run(_contraction, system, method, dt, g0, xi0)
 
 

@@ -178,10 +178,10 @@ class Composition(Integrator):
         inner, residual = self._substep_node(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
-            mine = self._substep_start(inner, state, i)
-            residual, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
-            if inner.status != 0:
-                break
+            mine, fine = self._substep_start(inner, state, i), inner.status == 0
+            residual = jnp.where(fine, part.residual(system, at, mine), residual)
+            new = part.next_node(system, at, mine)
+            inner = new._replace(k=inner.k, status=jnp.where(fine, new.status, inner.status))
         return residual
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:

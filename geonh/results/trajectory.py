@@ -138,7 +138,8 @@ class Trajectory(Record):
             if self.status is Result.NEWTON:
                 residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
-                message += f" (residual of the implicit step {residual:.2g})"
+                if not residual < 1e-12:  # of methods whose step is not one equation it says nothing
+                    message += f" (residual of the implicit step {residual:.2g})"
             reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
         if self.status is Result.PAINLEVE and self.system is not None and self.state is not None:
             here = float(computed(_determinant, self.system, (self.t[-1], self.state.g, self.state.p_minus)))

@@ -136,6 +136,18 @@ def test_newton_failure_is_loud():
         gn.solve(system, method, xi0=[1.0, 2.0, 3.0], dt=0.1, n_steps=5)
 
 
+@pytest.mark.parametrize("method", ["yoshida4", "euler-ab", "gni"])
+def test_a_failure_of_methods_of_several_equations_is_told_and_saved(method, tmp_path):
+    """The last of them has no residual to tell; composed ones have that of the substep which failed."""
+    growing = gn.System(gn.groups.Translations(1), metric=[1.0], forces=lambda t, x, xi, u: xi @ xi * xi)
+    run = gn.solve(growing, method, xi0=[1.0], dt=0.05, n_steps=40, throw=False)
+    assert "Newton's method did not converge" in run.message
+    assert ("residual of the implicit step 0.062" in run.message) == (method == "yoshida4")
+    assert "step 0)" not in run.message
+    run.save(tmp_path / "run.nc")
+    assert len(gn.Trajectory.load(tmp_path / "run.nc")) == len(run) < 12
+
+
 def test_a_body_that_spins_up_past_the_chart_stops():
     def forces(t, x, xi, u):
         return jnp.array([0.0, 0.0, 10.0])
