@@ -1,0 +1,41 @@
+"""What the hunts share: seeds and seconds on the command line, a line for each finding, and the count."""
+
+import argparse
+import collections
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+
+def hunt(case: Callable[[int], Iterable[str]], about: str | None) -> None:
+    """Try the cases of seeds, as long as there is time.
+
+    Parameters
+    ----------
+    case : callable
+        Gives the findings of a seed as lines; those that begin with ``~`` are counted only.
+    about : str
+        Shown by ``--help``.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--seeds", nargs=2, type=int, default=(0, 100), metavar=("FIRST", "END"))
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--verbose", action="store_true", help="a line for each seed, with its time")
+    given = parser.parse_args()
+    begin, cases, findings, others = time.monotonic(), 0, 0, collections.Counter()
+    for seed in range(*given.seeds):
+        if time.monotonic() - begin > given.seconds:
+            break
+        at = time.monotonic()
+        for line in case(seed):
+            if line.startswith("~"):
+                others[line[1:]] += 1
+                continue
+            findings += 1
+            print(f"seed {seed}: {line}", flush=True)
+        cases += 1
+        if given.verbose:
+            print(f"  ({seed}: {time.monotonic() - at:.1f} s)", file=sys.stderr, flush=True)
+    for words, number in sorted(others.items()):
+        print(f"{number:6} {words}")
+    print(f"{cases} cases, {findings} findings, {time.monotonic() - begin:.0f} s", flush=True)
