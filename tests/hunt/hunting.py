@@ -4,6 +4,7 @@ import argparse
 import collections
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable
 
 
@@ -27,7 +28,7 @@ def hunt(case: Callable[[int], Iterable[str]], about: str | None) -> None:
         if time.monotonic() - begin > given.seconds:
             break
         at = time.monotonic()
-        for line in case(seed):
+        for line in guarded(case, seed):
             if line.startswith("~"):
                 others[line[1:]] += 1
                 continue
@@ -39,3 +40,12 @@ def hunt(case: Callable[[int], Iterable[str]], about: str | None) -> None:
     for words, number in sorted(others.items()):
         print(f"{number:6} {words}")
     print(f"{cases} cases, {findings} findings, {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def guarded(case: Callable[[int], Iterable[str]], seed: int) -> Iterable[str]:
+    """The findings of a seed, and an error of the hunt itself as one."""
+    try:
+        yield from case(seed)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        yield f"the hunt fails: {type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
