@@ -217,7 +217,7 @@ class Case:
     def system(self) -> gn.System:
         """The system as a user writes it."""
         group, full = self.group, self
-        self = object.__new__(Case)  # what the functions capture, which geonh looks through, without the rest
+        self = object.__new__(type(full))  # what the functions capture, which geonh looks through, without the rest
         kept = {key: value for key, value in vars(full).items() if key not in ("rng", "group", "space", "g0")}
         vars(self).update(kept)
         takes, of = self.takes, self.entries
@@ -523,7 +523,9 @@ def slopes(
     if made.control_kind == "values":
         w_lam = 0.0 * w_lam
     e_weight = float(rng.choice([0.0, 0.3]))
-    given = {"n_steps": pieces}
+    spaced = bool(rng.random() < 0.25) and made.control_kind != "values"  # nodes that are not kept are made again
+    pieces = 70 if spaced else pieces
+    given: dict[str, Any] = {"n_steps": pieces, "save_every": 70 if spaced else int(rng.choice([1, pieces]))}
     by = {"speed": made.speed, "dt": np.asarray(made.span / pieces)}
     if made.takes:
         by |= {"k": np.asarray(made.parameters["k"]), "c": np.asarray(made.parameters["c"])}
