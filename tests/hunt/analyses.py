@@ -50,7 +50,8 @@ def case(seed: int) -> Iterator[str]:
     made = Still(np.random.default_rng(seed), seed)
     words = (
         f"{made.space_name}, {made.kind}, m={made.m}, metric {made.metric_kind}, base {made.base}, drag {made.drag}, "
-        f"lagrangian {made.lagrangian} linear {made.linear_of is not None} quartic {made.quartic > 0} across {made.across}"
+        f"lagrangian {made.lagrangian} linear {made.linear_of is not None} "
+        f"quartic {made.quartic > 0} across {made.across}"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,7 +138,9 @@ def integrals(made: Still, system: gn.System, words: str) -> Iterator[str]:
     motion = made.motion()
     run = gn.solve(system, "rkmk8", g0=made.g0, xi0=xi, dt=0.02, n_steps=4)
     i = 3
-    energy = run.xi[i] @ motion.momentum(0, run.g_vector[i], run.xi[i]) - motion.lagrangian(0, run.g_vector[i], run.xi[i])
+    energy = run.xi[i] @ motion.momentum(0, run.g_vector[i], run.xi[i]) - motion.lagrangian(
+        0, run.g_vector[i], run.xi[i]
+    )
     if not away(run.energy[i], energy) < 1e-12 * (1 + abs(energy)):
         yield f"energy {run.energy[i]} for {energy} [{words}]"
     if not away(run.p[i], motion.momentum(0, run.g_vector[i], run.xi[i])) < 1e-12 * (1 + np.abs(run.p).max()):

@@ -1,7 +1,7 @@
 """Features together that should not change numbers: the bits of a run with and without them.
 
-``python tests/hunt/combinations.py --seeds 0 500 --seconds 1500``; a seed always makes the same case, but for the moment
-at which a process is killed.
+``python tests/hunt/combinations.py --seeds 0 500 --seconds 1500``; a seed always makes the same case, but for the
+moment at which a process is killed.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-for folder in ("export", "."):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "export"))
 from bouncing import bouncing
 from compiled import Linked
 from hunting import hunt
@@ -32,7 +32,16 @@ import geonh as gn
 from geonh.systems import catalogue
 
 PATHS = ("t", "g_vector", "xi", "p_plus", "p_minus")
-READ = (*PATHS, "multipliers", "impulse_multipliers", "energy", "energy_minus", "constraint_residual", "k", "alternation")
+READ = (
+    *PATHS,
+    "multipliers",
+    "impulse_multipliers",
+    "energy",
+    "energy_minus",
+    "constraint_residual",
+    "k",
+    "alternation",
+)
 
 
 class Base:
@@ -67,7 +76,9 @@ class Base:
             identity = one if begin.g0 is None else begin.g0
             self.g0, self.xi0, self.t0 = jax.tree.map(np.asarray, identity), begin.xi0, float(rng.choice([0.0, 0.7]))
             self.dt, self.n, self.controls = entry.dt, int(rng.integers(8, 20)), entry.controls
-            self.name = str(rng.choice(["gauss4", "rkmk4", "projected", "gni", "gauss6", "lobatto4", "rkmk8", "midpoint"]))
+            self.name = str(
+                rng.choice(["gauss4", "rkmk4", "projected", "gni", "gauss6", "lobatto4", "rkmk8", "midpoint"])
+            )
             self.method = gn.methods[self.name].make()
             self.parameters, self.autonomous, self.words = {}, False, name
         if self.controls is not None and self.name.split()[0] in NODAL and rng.random() < 0.6:
@@ -108,7 +119,7 @@ def some_event(run: gn.Trajectory, rng: np.random.Generator, stop: bool = False)
 # --- features: each yields what is wrong ------------------------------------------------------------------------
 def saved(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     """A file holds what was written, and a run goes on from it."""
-    whole = base.run(2 * base.n) if not isinstance(base.controls, np.ndarray) else base.run(2 * base.n)
+    whole = base.run(2 * base.n)
     events = some_event(whole, base.rng) if base.rng.random() < 0.5 else ()
     half = base.run(events=events)
     path = half.save(folder / "a.nc")
@@ -155,7 +166,9 @@ def damaged(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
         except Exception as error:
             yield f"{kind} at {at} of {len(whole)}: {type(error).__name__}: {str(error)[:150]}"
         else:
-            yield from (f"{kind} at {at} of {len(whole)} is read without an error: {line}" for line in differ(back, run))
+            yield from (
+                f"{kind} at {at} of {len(whole)} is read without an error: {line}" for line in differ(back, run)
+            )
     path.write_bytes(whole)
     import netCDF4
 
@@ -202,7 +215,9 @@ def times(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     yield from (f"run(t): {line}" for line in differ(seen, run, ("t", "g_vector", "xi")))
     some = np.sort(base.rng.uniform(*sorted((run.t[0], run.t[-1])), 5))[:: int(np.sign(base.dt))]
     given = base.run(t_eval=some)
-    yield from (f"t_eval: {line}" for line in differ(given, run(some), ("t", "g_vector", "xi", "energy", "multipliers")))
+    yield from (
+        f"t_eval: {line}" for line in differ(given, run(some), ("t", "g_vector", "xi", "energy", "multipliers"))
+    )
     kept = gn.Trajectory.load(given.save(folder / "d.nc"))
     yield from (f"saved t_eval: {line}" for line in differ(kept, given, ("t", "g_vector", "xi", "energy")))
     near = run.interpolate(some)
@@ -241,8 +256,6 @@ def events(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     if len(at) != 1 or not away(at, base.t0 + 2.5 * base.dt) < 1e-10:
         yield f"an event at the time {base.t0 + 2.5 * base.dt} is found at {at}"
     t = seen.events["middle"].t
-    i = [int(x) for x in range(run.xi.shape[1])]
-    del i
     stop = gn.Event(event.function, stop=True, name="middle")
     short = base.run(events=stop)
     n = len(short)
@@ -254,8 +267,6 @@ def events(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     elif n != len(run):
         yield f"stopped at {short.events['middle'].t}, where no event was"
     yield from (f"stopped: {d}" for d in differ_first(short, run, n))
-    if base.parameters or base.made is None:
-        return
 
 
 def differ_first(a: Any, b: Any, n: int) -> Iterator[str]:
@@ -274,7 +285,7 @@ def traced(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
             made = gn.integrate(base.system, base.method, xi0=xi0, dt=dt, n_steps=base.n, **given)
             return made.xi, made.t, made.energy, made.multipliers, jax.tree.leaves(made.g), made.status
 
-        xi, t, energy, lam, g, status = jax.jit(end)(jnp.asarray(base.xi0), base.dt)
+        xi, t, energy, lam, _, status = jax.jit(end)(jnp.asarray(base.xi0), base.dt)
         many = jax.vmap(end, in_axes=(0, None))(jnp.stack([jnp.asarray(base.xi0)] * 3), base.dt)
     for name, value in {"xi": xi, "t": t}.items():
         if not np.array_equal(value, getattr(run, name)):
@@ -309,7 +320,12 @@ def together(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     one = gn.solve_ensemble(base.system, base.method, threads=1, **common)
     for i in range(n):
         single = gn.solve(
-            base.system, base.method, throw=False, **(given | {k: v[i] for k, v in varied.items()}), events=event, save_every=step
+            base.system,
+            base.method,
+            throw=False,
+            **(given | {k: v[i] for k, v in varied.items()}),
+            events=event,
+            save_every=step,
         )
         yield from (f"member {i} of {list(varied)}: {line}" for line in differ(many[i], single, READ))
         if not np.array_equal(many.energy[i], one.energy[i], equal_nan=True):
@@ -342,7 +358,9 @@ def streamed(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     if not np.array_equal(data.time.values, whole.t):
         yield "stream: time differs"
     data.close()
-    files = sorted(p for p in (folder / "t.zarr").rglob("*") if p.is_file() and p.stat().st_size and "lock" not in p.name)
+    files = sorted(
+        p for p in (folder / "t.zarr").rglob("*") if p.is_file() and p.stat().st_size and "lock" not in p.name
+    )
     path = files[int(base.rng.integers(len(files)))]
     whole_file = bytearray(path.read_bytes())
     at = int(base.rng.integers(len(whole_file)))
@@ -413,13 +431,19 @@ def parameters(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     yield from (f"with_parameters: {line}" for line in differ(changed, fresh, READ))
     yield from (f"numbers for parameters: {line}" for line in differ(plain, fresh, within=1e-9))
     many = gn.solve_ensemble(
-        base.system, base.method, **(base.start | {"xi0": xi0}), n_steps=base.n, parameters={k: np.array([v, v]) for k, v in new.items()}
+        base.system,
+        base.method,
+        **(base.start | {"xi0": xi0}),
+        n_steps=base.n,
+        parameters={k: np.array([v, v]) for k, v in new.items()},
     )
     yield from (f"parameters of a member: {line}" for line in differ_ends(many[1], fresh))
     with gn.float64():
 
         def end(p: dict) -> Any:
-            return gn.integrate(base.system.with_parameters(**p), base.method, **(base.start | {"xi0": xi0}), n_steps=base.n).xi
+            return gn.integrate(
+                base.system.with_parameters(**p), base.method, **(base.start | {"xi0": xi0}), n_steps=base.n
+            ).xi
 
         xi = jax.jit(end)(new)
     if not np.array_equal(xi, fresh.xi):
@@ -442,7 +466,9 @@ def exported(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     model = built.model
     if system is not base.system:
         names = [quantity.name for quantity in model.parameters]
-        changes = {"parameters": np.array([by_name[n] if n in by_name else by_name[n.replace("_", "[") + "]"] for n in names])}
+        changes = {
+            "parameters": np.array([by_name[n] if n in by_name else by_name[n.replace("_", "[") + "]"] for n in names])
+        }
         changes["velocity"] = np.asarray(xi0, float)
     state = linked.started(**changes)
     p = changes.get("parameters", model.defaults["parameters"])
@@ -476,10 +502,11 @@ def killed(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
         data = stream_of(base, n, store)
     except gn.IntegrationError:
         return
-    whole = base.run(n, save_every=20, throw=False)
-    got = data["g"].values
-    if not np.array_equal(got[: len(whole)], whole.g_vector):
-        yield f"after a kill: g differs by {away(got[: len(whole)], whole.g_vector):.3g}"
+    whole = base.run(n, dt=base.dt / 200, save_every=20, throw=False)
+    kept = whole.k % 20 == 0  # a run that fails has its last node besides
+    got, want = data["g"].values[: kept.sum()], whole.g_vector[kept]
+    if not np.array_equal(got, want):
+        yield f"after a kill: g differs by {away(got, want):.3g}"
 
 
 def stream_of(base: Base, n: int, store: Any) -> Any:
@@ -488,7 +515,6 @@ def stream_of(base: Base, n: int, store: Any) -> Any:
 
     streaming.SHARD = 50_000
     small = base.start | {"dt": base.dt / 200}
-    base.dt /= 200
     return gn.stream(base.system, base.method, **small, n_steps=n, save_every=20, store=store)
 
 
@@ -497,7 +523,13 @@ def modes(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     rng = base.rng
     ball = bouncing().with_parameters(e=float(rng.uniform(0.75, 0.95)), G=float(rng.uniform(5, 12)))
     name = str(rng.choice(["gauss4", "rkmk4", "gauss6", "midpoint", "rkmk8", "lobatto4"]))
-    given = {"mode": "flight", "g0": [1.0], "xi0": [float(rng.normal())], "dt": float(rng.uniform(0.01, 0.025)), "t0": float(rng.normal())}
+    given = {
+        "mode": "flight",
+        "g0": [1.0],
+        "xi0": [float(rng.normal())],
+        "dt": float(rng.uniform(0.01, 0.025)),
+        "t0": float(rng.normal()),
+    }
     k = int(rng.choice([1, 2, 5]))
     whole = gn.solve(ball, name, **given, n_steps=80)
     rare = gn.solve(ball, name, **given, n_steps=80, save_every=k)
@@ -516,12 +548,20 @@ def modes(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
     if not np.array_equal(many[1].switches.t, whole.switches.t) or not np.array_equal(many[1].xi[-1], whole.xi[-1]):
         yield "modes: a member of an ensemble differs"
     with gn.float64():
-        inside = jax.jit(lambda v: gn.integrate(ball, name, **(given | {"xi0": v}), n_steps=80).xi)(jnp.asarray(given["xi0"]))
-    grid = [int(np.flatnonzero(np.isclose(whole.t, given["t0"] + i * given["dt"], rtol=0, atol=1e-12))[-1]) for i in range(81)]
-    if not away(inside, whole.xi[grid]) == 0.0:
+        inside = jax.jit(lambda v: gn.integrate(ball, name, **(given | {"xi0": v}), n_steps=80).xi)(
+            jnp.asarray(given["xi0"])
+        )
+    grid = [
+        int(np.flatnonzero(np.isclose(whole.t, given["t0"] + i * given["dt"], rtol=0, atol=1e-12))[-1])
+        for i in range(81)
+    ]
+    if away(inside, whole.xi[grid]) != 0.0:
         yield f"modes: integrate differs by {away(inside, whole.xi[grid]):.3g}"
     some = np.sort(rng.uniform(whole.t[0], whole.t[-1], 6))
-    yield from (f"modes, t_eval: {line}" for line in mode_differ(gn.solve(ball, name, **given, n_steps=80, t_eval=some), whole(some), names[:3]))
+    yield from (
+        f"modes, t_eval: {line}"
+        for line in mode_differ(gn.solve(ball, name, **given, n_steps=80, t_eval=some), whole(some), names[:3])
+    )
 
 
 def mode_differ(a: Any, b: Any, names: tuple[str, ...]) -> Iterator[str]:
@@ -551,7 +591,11 @@ FEATURES: tuple[Callable, ...] = (
 
 def case(seed: int) -> Iterator[str]:
     """Two or three features of a seed."""
-    base = Base(seed)
+    try:
+        base = Base(seed)
+    except np.linalg.LinAlgError:
+        yield "~no start"  # nonlinear constraints without one near
+        return
     folder = Path(tempfile.mkdtemp())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
