@@ -80,6 +80,8 @@ class Case:
         self.kind = str(rng.choice(kinds, p=[0.15, 0.25, 0.15, 0.15, 0.08, 0.08, 0.06, 0.08]))
         if n < 3 and self.kind == "phi and forms":
             self.kind = "phi"
+        if "phi" in self.kind and self.base == "point":
+            self.kind = "free"  # φ sees no point
         self.m = 0 if self.kind in ("free", "phi") else int(rng.integers(1, max(2, min(4, n - 1))))
         self.k = 1 if "phi" in self.kind else 0
         self.phase = rng.uniform(0, 6, size)
