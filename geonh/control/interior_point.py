@@ -128,7 +128,7 @@ class InteriorPoint:
         self.bounds = SlackBounds(lower - low, upper + high)
         equations = problem.shapes.equations
         self._n_equations = problem.n_steps * equations.intervals + equations.end
-        self.shift, self.damping, self.iterations = 0.0, 0.0, 0
+        self.shift, self.damping, self.relief, self.iterations = 0.0, 0.0, 4.0, 0
         self.least_shift = 0.0 if problem.steering.start_is_given is None else FAMILY_SHIFT
 
     def solve(
@@ -158,7 +158,7 @@ class InteriorPoint:
             point = point._replace(equations=self._least_squares(at, scale))
         else:
             point = Iterate(motion, warm.slacks, *(scale * part for part in warm[2:]))
-        self.iterations, self.shift, self.damping = 0, 0.0, 0.0
+        self.iterations, self.shift, self.damping, self.relief = 0, 0.0, 0.0, 4.0
         theta = self._violation(now, point.slacks)
         smallest, largest = 1e-4 * max(1.0, theta), 1e4 * max(1.0, theta)
         barred = _Filter([(largest, -np.inf)])
@@ -443,9 +443,10 @@ class InteriorPoint:
     def _damp(self, length: float, shift: float) -> None:
         """Raise the damping where only a small part of a step was taken, as in curved valleys, and lower it else."""
         if length < 0.1:
-            self.damping = max(4 * shift, LEAST_SHIFT)
+            self.damping, self.relief = max(4 * shift, LEAST_SHIFT), 4.0
         elif length > 0.4:
-            self.damping = self.damping / 4 if self.damping > LEAST_SHIFT else 0.0
+            self.damping = self.damping / self.relief if self.damping > LEAST_SHIFT else 0.0
+            self.relief *= 4.0 if length == 1.0 else 1.0
 
     def _corrected(
         self,

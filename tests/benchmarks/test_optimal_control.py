@@ -154,40 +154,44 @@ def rival(name, problem, motion, n_steps):
 
 
 def ball_rival(problem, motion, n_steps):
-    """The same of the ball on a plate: a quaternion, the place, its rate, and the spin that nothing changes."""
+    """The same of the ball on a plate: a quaternion, the place, and their rates in space; the spin is left out at the
+    end, which Ipopt does not do by itself."""
     import casadi as ca
 
     begun = time.process_time()
     K, h = n_steps, problem.options["span"] / n_steps
-    x, a, b = ca.SX.sym("x", 9), ca.SX.sym("a", 2), ca.SX.sym("b", 2)
-    q, v = x[:4], x[6:8]
-    w = ca.vertcat(-v[1] / BALL_RADIUS, v[0] / BALL_RADIUS, x[8])
+    x, a, b = ca.SX.sym("x", 11), ca.SX.sym("a", 2), ca.SX.sym("b", 2)
+    q, w, v, r = x[:4], x[6:9], x[9:], BALL_RADIUS
     turning = ca.vertcat(-ca.dot(w, q[1:]), q[0] * w + ca.cross(w, q[1:])) / 2
-    f = ca.Function("f", [x, a], [ca.vertcat(turning, v, 9.81 / 1.4 * a, 0)])
+    forms, M = ca.DM([[0, r, 0, -1, 0], [-r, 0, 0, 0, -1]]), ca.diag(ca.DM([0.1, 0.1, 0.1, 1, 1]))
+    saddle = ca.vertcat(ca.horzcat(M, forms.T), ca.horzcat(forms, ca.DM(2, 2)))
+    rates = ca.solve(saddle, ca.vertcat(ca.DM(3, 1), 9.81 * a, ca.DM(2, 1)))[:5]
+    f = ca.Function("f", [x, a], [ca.vertcat(turning, v, rates)])
     k1 = f(x, a)
     k2 = f(x + h / 2 * k1, (a + b) / 2)
     k3 = f(x + h / 2 * k2, (a + b) / 2)
     step = ca.Function("step", [x, a, b], [x + h / 6 * (k1 + 2 * k2 + 2 * k3 + f(x + h * k3, b))])
     opti = ca.Opti()
-    X, U = opti.variable(9, K + 1), opti.variable(2, K + 1)
+    X, U = opti.variable(11, K + 1), opti.variable(2, K + 1)
     cost = 0
     for k in range(K):
         opti.subject_to(X[:, k + 1] == step(X[:, k], U[:, k], U[:, k + 1]))
         cost += h / 3 * (ca.sumsqr(U[:, k]) + ca.dot(U[:, k], U[:, k + 1]) + ca.sumsqr(U[:, k + 1]))
     R, place = (np.asarray(part) for part in problem.options["end"])
     end = Rotation.from_matrix(R).as_quat(scalar_first=True)
-    opti.subject_to(X[:, 0] == np.r_[1.0, np.zeros(8)])
+    opti.subject_to(X[:, 0] == np.r_[1.0, np.zeros(10)])
     last = X[:4, K]
     opti.subject_to(end[0] * last[1:] - last[0] * end[1:] - ca.cross(end[1:], last[1:]) == 0)
-    opti.subject_to(X[4:8, K] == np.r_[place, 0.0, 0.0])
+    opti.subject_to(X[4:6, K] == place)
+    opti.subject_to(X[9:, K] == 0)
     for i, name in ((4, "x"), (5, "y")):
         low, high = problem.limits[name]
         opti.subject_to(opti.bounded(low, X[i, 1:], high))
     opti.minimize(cost)
     turned, places = (np.asarray(part) for part in motion.g)
-    spin = np.einsum("kij,kj->ki", turned, motion.xi[:, :3])[:, 2]
+    rates = np.concatenate([np.einsum("kij,kj->ki", turned, motion.xi[:, :3]), motion.xi[:, 3:]], axis=1)
     quaternions = Rotation.from_matrix(turned).as_quat(scalar_first=True)
-    opti.set_initial(X, np.concatenate([quaternions, places, motion.xi[:, 3:], spin[:, None]], axis=1).T)
+    opti.set_initial(X, np.concatenate([quaternions, places, rates], axis=1).T)
     opti.solver("ipopt", {"print_time": 0}, {"print_level": 0, "sb": "yes", "max_iter": 500})
     built = time.process_time()
     try:
