@@ -48,7 +48,7 @@ class Chosen:
         """The system, or that of the mode in which a run begins."""
         if isinstance(self.system, System):
             return self.system
-        begins = self.start.mode
+        begins = self.entry.mode
         return self.system.systems[self.system.names.index(begins) if begins in self.system.names else 0]
 
     @functools.cached_property

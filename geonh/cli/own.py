@@ -65,11 +65,12 @@ def user_entry(word: str) -> Entry:
         constraints="as in the file",
         conserved={},
         source=str(path),
-        start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0", "mode"))),
+        start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0"))),
         dt=_variable(module, path, "dt", 0.01, int | float, "a number like 0.01"),
         n_steps=_variable(module, path, "n_steps", 1000, int, "a number like 1000"),
         method=_variable(module, path, "method", None, kinds, "the name of a method or an integrator"),
         controls=getattr(module, "controls", None),
+        mode=_variable(module, path, "mode", None, str | None, "the name of a mode"),
     )
 
 
@@ -178,8 +179,6 @@ def _value(module: ModuleType, key: str, system: System | Modes, path: Path) -> 
         value = value(system) if callable(value) else value
         if value is None:
             return None
-        if key == "mode":
-            return str(value)
         first = systems_of(system)[0]
         return first.point(value) if key == "g0" else as_float64(value, key, (first.group.dim,))
     except (Exception, SystemExit) as error:

@@ -45,7 +45,7 @@ def solved(
             words.system,
             words.integrator,
             **words.begin | {"xi0": velocity, "g0": place},
-            mode=start.mode,
+            mode=words.entry.mode,
             t0=t0,
             n_steps=words.n_steps,
             save_every=save_every,

@@ -27,13 +27,10 @@ class Start(NamedTuple):
         Initial group element.
     xi0 : ndarray, shape=[n]
         Initial velocity, on the constraints at g0.
-    mode : str or None
-        Mode to begin in, of Modes.
     """
 
     g0: Any
     xi0: np.ndarray
-    mode: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +67,8 @@ class Entry:
         Further remarks; none when empty.
     known_as : str
         Name in the literature; the title when empty.
+    mode : str, optional
+        Mode to begin in, where ``build`` returns Modes.
     parameters : mapping of str to str, optional
         Unit and meaning of each keyword of ``build``; those of its docstring when left out.
     """
@@ -88,6 +87,7 @@ class Entry:
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     notes: str = field(default="")
     known_as: str = field(default="")
+    mode: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -260,6 +260,7 @@ def test_a_lift_has_the_events_of_its_run(save_every):
                 )
 
 
+@pytest.mark.slow
 def test_a_reduction_with_other_parameters():
     """Its start is that of these; symmetries that end with them are named, also where a run is lifted."""
     tilted = gn.System(

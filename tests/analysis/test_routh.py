@@ -114,6 +114,7 @@ def test_a_conical_pendulum_is_an_equilibrium_of_its_latitude():
     np.testing.assert_allclose(around[0], [2.0 * rate], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_base_holds_for_other_momenta_and_parameters():
     """At momentum 0 without a spring the shape is a symmetry, and with either not."""
     cart = gn.System(
@@ -139,6 +140,7 @@ def test_the_base_holds_for_other_momenta_and_parameters():
         reduce(braked, [1.0, 0.0], momentum=1.0).with_parameters(d=0.5)
 
 
+@pytest.mark.slow
 def test_the_lift_of_a_run_with_a_tolerance_has_small_enough_steps():
     """Steps that suit the shapes are too long for the group part, which turns five times as fast."""
     system = gn.System(

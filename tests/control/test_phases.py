@@ -95,7 +95,7 @@ def of_thrown(begin):
     return impulse**2 / begin + (1 + INERTIA) ** 2 * effort(1.6 - way, speed, 0.0, 2.0 - begin)
 
 
-@pytest.mark.parametrize(("method", "order"), [("rkmk4", 4), ("projected", 2)])
+@pytest.mark.parametrize(("method", "order"), [("rkmk4", 4), pytest.param("projected", 2, marks=pytest.mark.slow)])
 def test_a_thrown_wheel_slides_and_rolls_to_its_place_as_its_closed_form(method, order):
     """All motions are polynomials of the time, which rkmk4 follows exactly."""
     found = minimize_scalar(of_thrown, bounds=(0.02, 1.0), method="bounded", options={"xatol": 1e-13})
@@ -114,6 +114,7 @@ def test_a_thrown_wheel_slides_and_rolls_to_its_place_as_its_closed_form(method,
         assert np.polyfit(np.log(counts), np.log(errors), 1)[0] == pytest.approx(-2.0, abs=0.1)
 
 
+@pytest.mark.slow
 def test_bounds_of_one_phase_hold_there_alone_and_the_sum_of_durations_can_be_free():
     def grip(t, g, xi, u):
         return multipliers(ROLLS, t, g, xi, u)

@@ -1,6 +1,7 @@
 """Model predictive control: plans that recede, against the optimum over the horizon, obstacles, disturbances."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_optimal import MASS, SLEIGH
@@ -100,3 +101,40 @@ def test_far_too_large_states_are_refused(xi):
     controller = mpc(SLEIGH, n_controls=2, horizon=1.0, n_steps=4, cost=to_the_origin)
     with pytest.raises((ValueError, RuntimeError), match="from this state"):
         controller(0.0, np.zeros(3), xi)
+
+
+@pytest.mark.slow
+def test_a_ball_is_balanced_on_a_plate_that_is_carried_about():
+    """The controller does not know how the plate moves; without it the ball is far away after five seconds."""
+
+    def plate(carried):
+        def rolls(x):
+            return jnp.concatenate([0.1 * jnp.stack([x[0][1], -x[0][0]]), -jnp.eye(2)], axis=1)
+
+        def forces(t, x, xi, u):
+            return jnp.concatenate([jnp.zeros(3), 9.81 * u - carried * jnp.stack([jnp.sin(2 * t), jnp.cos(3 * t)])])
+
+        space = gn.groups.Product((gn.groups.SO3(), gn.groups.Translations(2)))
+        return gn.System(
+            space, metric=[0.004] * 3 + [1.0] * 2, distribution=gn.Distribution(rolls), forces=forces, name="plate"
+        )
+
+    balance = mpc(
+        plate(0.0),
+        n_controls=2,
+        horizon=1.0,
+        n_steps=15,
+        cost=lambda t, g, xi, u: 20 * g[1] @ g[1] + xi[3:] @ xi[3:] + u @ u,
+        bounds=(-0.3, 0.3),
+        limits={"x": (-0.5, 0.5), "y": (-0.5, 0.5)},
+    )
+    g, xi, way, moved = (np.eye(3), np.array([0.3, -0.2])), np.zeros(5), [], plate(1.0)
+    alone = gn.solve(moved, g0=g, xi0=xi, dt=0.025, n_steps=200, controls=lambda t: jnp.zeros(2))
+    for k in range(100):
+        u = balance(0.05 * k, g, xi)
+        run = gn.solve(moved, "projected", g0=g, xi0=xi, t0=0.05 * k, dt=0.025, n_steps=2, controls=np.tile(u, (3, 1)))
+        g, xi = [a[-1] for a in run.g], run.xi[-1]
+        way.append(g[1])
+    assert np.abs(way).max() < 0.3
+    assert np.abs(way[40:]).max() < 0.03
+    assert np.abs(alone.g[1][-1]).max() > 1.0

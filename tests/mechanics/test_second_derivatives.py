@@ -79,6 +79,7 @@ def test_of_accelerations(name):
             np.testing.assert_allclose(found, exact, atol=1e-7 * (1 + np.abs(exact).max()))
 
 
+@pytest.mark.slow
 def test_of_a_step_from_velocities_off_the_constraints():
     """Where a velocity is projected, the derivative is that of the projection, also across the constraints."""
     free, g, _ = chain(9)
@@ -110,8 +111,11 @@ NONLINEAR = {
 }
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize("name", list(NONLINEAR))
-@pytest.mark.parametrize("size", [0.01, 0.5, 50.0])
+@pytest.mark.parametrize("size", [pytest.param(0.01, marks=SLOW), 0.5, pytest.param(50.0, marks=SLOW)])
 def test_of_the_projection_onto_nonlinear_constraints(name, size):
     """The nearest velocity, of any distance: stationary on the constraints, with its two derivatives."""
     forms, M = gn.VelocityConstraints(NONLINEAR[name]), np.array([1.0, 2.0, 1.5])
