@@ -49,6 +49,8 @@ EARLY = 10
 """Iterations after which a problem that seems to have redundant conditions is given up."""
 GIVEN_UP = "given up, since conditions at the end seem to be redundant"
 """Failure of such a problem."""
+DIVERGED = 1e-3
+"""Violation with which a cost beyond all bounds is no sign of a problem without a minimum."""
 UNBOUNDED = 1e12
 """Absolute value of the scaled cost above which it is taken to be unbounded."""
 
@@ -180,6 +182,8 @@ class InteriorPoint:
                 barred = _Filter([(largest, -np.inf)])
             if not abs(at.values.cost) * scale < UNBOUNDED:
                 failure = f"the cost decreases without bound, to {at.values.cost:.3g}"
+                if self._violation(at.values, point.slacks) > DIVERGED:
+                    failure = f"the iterations diverge after {self.iterations}"
                 break
             self.iterations += 1
             found = self._direction(at, point, scale, mu)

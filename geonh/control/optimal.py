@@ -20,7 +20,7 @@ from geonh.control.ends import Ends
 from geonh.control.guess import given_motion, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt
-from geonh.control.phases import as_phases
+from geonh.control.phases import as_phases, refuse_other_landings
 from geonh.control.redundancy import Attempts
 from geonh.control.search import best_of
 from geonh.control.sought import Sought
@@ -217,7 +217,8 @@ def optimal_control(
     phases : sequence of str, optional
         Modes in their order. Each phase ends in the transition to the next: its guard vanishes there, and the velocity
         after it is that of its reset, or the projection onto the constraints of the next mode. The instants are
-        unknown. The guard is not asked about before; ``path`` can bound it.
+        unknown, durations between 0.01 and 1000 times those of ``span``. The guard is not asked about before, nor is
+        its direction; ``path`` can bound it.
     start : point of the group, optional
         Initial configuration; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
@@ -321,6 +322,7 @@ def optimal_control(
     search = best_of(problem, _outcomes(attempts, guess), wanted, is_given=guess is not None)
     best, error = search.best
     motion = best.iterate.motion
+    refuse_other_landings(problem.phases, motion, problem.times(motion.spans))
     return OptimalControl(
         t=problem.times(motion.spans),
         g=motion.g,

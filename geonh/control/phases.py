@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_constant, as_count, close, shortly
+from geonh.engine import computed
+from geonh.geometry.field import takes_parameters
 from geonh.mechanics.system import System
-from geonh.results.modes import Modes, Transition
+from geonh.results.modes import RESET, Modes, Transition
 
+ON = 1e-8
+"""Residual of the constraints, relative to 1 and the velocity, of a motion that is on them."""
 SHORTEST_DURATION, LONGEST_DURATION = 1e-150, 1e150
 """Bounds of a duration whose square is a number, s."""
 
@@ -76,7 +84,46 @@ def _transition(modes: Modes, source: str, target: str) -> Transition:
         there = ", ".join(one.name for one in found or leaving) or "none"
         number = "no transition" if not found else "several transitions"
         raise ValueError(f"phases: {modes.name} has {number} from {source!r} to {target!r}; there are: {there}")
+    if found[0].reset is not None and _moves_the_point(modes.systems[modes.index(source)], found[0].reset):
+        raise ValueError(f"phases: the reset of {found[0].name!r} gives (g, xi): here resets give velocities alone")
     return found[0]
+
+
+def _moves_the_point(system: System, reset: Callable) -> bool:
+    """True if a reset gives (g, ξ) rather than ξ."""
+    more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
+    with float64():
+        value = jax.eval_shape(reset, 0.0, system.group.identity(), jnp.zeros(system.group.dim), *more)
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def refuse_other_landings(phases: Sequence[Phase], motion: Any, times: np.ndarray) -> None:
+    """Raise ValueError where a motion is off the constraints of a mode as it enters it, or a target is another mode."""
+    k = 0
+    for phase, following in itertools.pairwise(phases):
+        k += phase.n_steps
+        g, xi, t = jax.tree.map(lambda a, k=k: a[k], motion.g), motion.xi[k], times[k]
+        transition = phase.transition
+        assert transition is not None
+        off = computed(_off, following.system, (g, xi, np.float64(t)))
+        if not off <= ON * (1 + np.abs(xi).max()):
+            raise ValueError(
+                f"the transition {transition.name!r} leads off the constraints of {following.name!r}, by {off:.2g}: "
+                "its guard must imply those on the point, and its reset satisfy those on the velocity"
+            )
+        target = transition.target if isinstance(transition.target, str) else transition.target(t, g, xi)
+        if target != following.name:
+            raise ValueError(
+                f"the transition {transition.name!r} of the motion that was found leads to {target!r}, not to the next "
+                f"of the phases, {following.name!r}"
+            )
+
+
+def _off(system: System, node: tuple) -> Any:
+    g, xi, t = node
+    x = system.at(g, t)
+    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
+    return jnp.max(jnp.abs(residual), initial=0.0)
 
 
 def as_duration(value: Any, name: str) -> float:

@@ -64,7 +64,8 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     -------
     Modes
         "grip", and for rows that slip their names with the sign of their velocity, such as "rear + and front −" or
-        "front −". Begin in the one that fits the start: in "grip" with a velocity on all constraints.
+        "front −". Begin in the one that fits the start: in "grip" with a velocity on all constraints. In another one
+        whose sign is not that of the velocity, the row holds at once.
 
     Raises
     ------
@@ -129,6 +130,8 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
                 margin = _Margin(held + kept.index(law.row), sign, law.static)
                 begins = Event(margin, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
                 transitions.append(Transition(mode, begins, to(sign)))
+    if len(modes) < 3 ** len(laws):
+        raise ValueError(f"grips: the names {list(laws)} make equal names of modes: take shorter ones")
     return Modes(modes, transitions, name=system.name)
 
 

@@ -177,6 +177,38 @@ def test_derivatives_across_transitions_are_exact(free_span):
     np.testing.assert_allclose(moved.equations, along(0.1)[: len(moved.equations)], atol=1e-12)
 
 
+def test_what_a_transition_does_not_do_is_told():
+    """A guard or a reset that leads off the next constraints, another target, a reset of the point, a guard in vain."""
+    ball = {"metric": [1.0, 1.0], "forces": lambda t, x, xi, u: u}
+    free = gn.System(Translations(2), **ball)
+    on_circle = gn.System(Translations(2), **ball, holonomic=lambda x: jnp.stack([x @ x - 1.0]))
+    level = gn.System(Translations(2), **ball, distribution=gn.Distribution([[0.0, 1.0]]))
+    half = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, name="half")
+    options = {"phases": ["a", "b"], "span": [0.5, 1.0], "n_steps": [4, 5], "n_controls": 2, "tries": 1}
+    free_end = {"terminal": (lambda t, g, xi, u: g[:1], [0.8], [0.8]), "xi_start": [1.0, 0.4]}
+    for modes, transition, more, kind, words in (
+        (
+            {"a": free, "b": on_circle},
+            (half, "b"),
+            {"start": [0.2, -0.2], "end": [0.0, -1.0]},
+            ValueError,
+            "off the const",
+        ),
+        ({"a": free, "b": level}, (half, "b", lambda t, x, xi: xi), free_end, ValueError, "off the constraints of 'b'"),
+        ({"a": free, "b": level}, (half, lambda t, x, xi: "a"), free_end, ValueError, "leads to 'a', not to the next"),
+        ({"a": free, "b": level}, (half, "b", lambda t, x, xi: (x, xi)), free_end, ValueError, r"gives \(g, xi\)"),
+        (
+            {"a": free, "b": free},
+            (gn.Event(lambda t, x, xi, lam: x[0] ** 2 + 1.0, name="never"), "b"),
+            {"end": [1.0, 0.0], "max_iterations": 60},
+            RuntimeError,
+            "not all constraints can be met|no convergence|diverge",
+        ),
+    ):
+        with pytest.raises(kind, match=words):
+            optimal_control(gn.Modes(modes, [gn.Transition("a", *transition)]), **(options | more))
+
+
 def test_phases_that_do_not_fit_are_refused():
     steps = {"n_steps": [4, 4]}
     for changes, kind, words in (

@@ -216,6 +216,12 @@ def test_bad_input_is_named(grips, words):
         slipping(CAR, grips)
 
 
+def test_names_of_modes_must_be_distinct():
+    body = gn.System(Translations(4), metric=[1.0] * 4, distribution=gn.Distribution(np.eye(4)[:3]))
+    with pytest.raises(ValueError, match="make equal names of modes"):
+        slipping(body, {"a": (0, 1.0), "b": (1, 1.0), "a + and b": (2, 1.0)})
+
+
 def test_systems_without_forms_are_refused():
     free = gn.System(Translations(1), metric=[1.0], name="free")
     with pytest.raises(ValueError, match="free has no distribution given by forms"):
