@@ -39,12 +39,11 @@ SLACK = 1e-12
 
 
 class _Grip(NamedTuple):
-    """A row among the forms, and the forces at which it gives way and with which it slips, F_s and F: numbers, or names
-    of parameters."""
+    """A row among the forms, and names of the parameters that are F_s and F."""
 
     row: int
-    static: Any
-    kinetic: Any
+    static: str
+    kinetic: str
 
 
 @validated
@@ -58,7 +57,8 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     grips : mapping of str to (int, float or str or pair of these)
         By a name of each row that may give way: its place among the forms, and the largest force along it, in newtons
         where rows are in metres, as a number or the name of a parameter; or two, (static, kinetic), at which it gives
-        way and with which it slips. Other rows hold always.
+        way and with which it slips. Other rows hold always. Numbers become parameters of the modes: "front force", or
+        "front static force" and "front kinetic force".
 
     Returns
     -------
@@ -108,7 +108,12 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     x = system.at(system.group.identity(), 0.0)
     held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
     count = jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
-    laws = {name: _law(system, name, given, count) for name, given in grips.items()}
+    laws: dict[str, _Grip] = {}
+    more: dict[str, Any] = {}
+    for name, given in grips.items():
+        laws[name], numbers = _law(system, name, given, count)
+        more |= numbers
+    system = replaced(system, parameters={**system.parameters, **more})
     if len({law.row for law in laws.values()}) < len(laws):
         raise ValueError(f"grips: a row has two names, { ({name: law.row for name, law in laws.items()}) }")
     modes, transitions = {}, []
@@ -135,8 +140,8 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     return Modes(modes, transitions, name=system.name)
 
 
-def _law(system: System, name: Any, given: Any, count: int) -> _Grip:
-    """Validated row and forces."""
+def _law(system: System, name: Any, given: Any, count: int) -> tuple[_Grip, dict[str, Any]]:
+    """Validated row and forces, and parameters for those that are numbers."""
     if not isinstance(name, str) or not name or name == GRIP:
         raise ValueError(f"grips: names must be text other than {GRIP!r}, got {shortly(name)}")
     if not isinstance(given, tuple | list) or len(given) != 2:
@@ -155,7 +160,12 @@ def _law(system: System, name: Any, given: Any, count: int) -> _Grip:
     sizes = [float(np.asarray(system.parameters[f])) if isinstance(f, str) else float(f) for f in (static, kinetic)]
     if not sizes[0] >= sizes[1] >= 0:
         raise ValueError(f"grips[{name!r}]: forces must be F ≥ 0, or (F_s, F) with F_s ≥ F ≥ 0, got {shortly(forces)}")
-    return _Grip(int(row), static, kinetic)
+    words = ("static force", "kinetic force") if isinstance(forces, tuple | list) else ("force", "force")
+    names = [f if isinstance(f, str) else f"{name} {word}" for f, word in zip((static, kinetic), words, strict=True)]
+    numbers = {key: f for key, f in zip(names, (static, kinetic), strict=True) if not isinstance(f, str)}
+    if taken := [key for key in numbers if key in system.parameters]:
+        raise ValueError(f"grips[{name!r}]: {system.name} has a parameter {taken[0]!r} already: take another name")
+    return _Grip(int(row), *names), numbers
 
 
 def _named(laws: Mapping[str, _Grip], signs: tuple[int, ...]) -> str:
@@ -166,7 +176,7 @@ def _named(laws: Mapping[str, _Grip], signs: tuple[int, ...]) -> str:
 
 def _reduced(system: System, mode: str, kept: list[int], laws: list[tuple[_Grip, int]], count: int) -> System:
     """The system with some of its forms alone, and the forces of those that slip."""
-    slips = tuple((law.row, sign, law.kinetic) for law, sign in laws if sign)
+    slips = [(law.row, sign, law.kinetic) for law, sign in laws if sign]
     if not slips:
         return replaced(system, name=f"{system.name}, {mode}")
     assert system.distribution is not None
@@ -180,10 +190,6 @@ def _reduced(system: System, mode: str, kept: list[int], laws: list[tuple[_Grip,
     )
 
 
-def _size(force: Any, parameters: Any) -> Any:
-    return parameters[force] if isinstance(force, str) else force
-
-
 class _Rubbing(eqx.Module):
     """Forces of a system, and those of rows that slip."""
 
@@ -192,15 +198,15 @@ class _Rubbing(eqx.Module):
     takes: bool = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
     signs: tuple[int, ...] = eqx.field(static=True)
-    sizes: tuple[Any, ...]
+    sizes: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, distribution: Any, forces: Any, takes: bool, slips: tuple) -> None:
+    def __init__(self, distribution: Any, forces: Any, takes: bool, slips: list) -> None:
         self.distribution, self.forces, self.takes = distribution, forces, takes
         self.rows, self.signs, self.sizes = zip(*slips, strict=True)
 
     def __call__(self, t: Any, x: Any, xi: Array, u: Any, parameters: Any) -> Array:
         rows = self.distribution.annihilator(Moment(jnp.asarray(t, float), x), parameters)
-        size = jnp.stack([sign * _size(f, parameters) for sign, f in zip(self.signs, self.sizes, strict=True)])
+        size = jnp.stack([sign * parameters[name] for sign, name in zip(self.signs, self.sizes, strict=True)])
         rubbing = -size @ rows[jnp.array(self.rows)]
         if self.forces is None:
             return rubbing
@@ -213,10 +219,10 @@ class _Margin(eqx.Module):
 
     place: int = eqx.field(static=True)
     sign: int = eqx.field(static=True)
-    size: Any
+    size: str = eqx.field(static=True)
 
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
-        return _size(self.size, parameters) + self.sign * lam[self.place]
+        return parameters[self.size] + self.sign * lam[self.place]
 
 
 class _Slip(eqx.Module):

@@ -193,7 +193,12 @@ def test_constraints_on_positions_stay(tmp_path):
     t = 2.0 - 0.5
     np.testing.assert_allclose(run.g[-1], [t**3 / 3, 0.0, 0.0], atol=1e-12)  # ẍ = 2t − 1
     run.save(tmp_path / "run.nc")
-    np.testing.assert_array_equal(gn.Trajectory.load(tmp_path / "run.nc").xi, run.xi)
+    loaded = gn.Trajectory.load(tmp_path / "run.nc")
+    np.testing.assert_array_equal(loaded.xi, run.xi)
+    gn.resume(loaded, 5, system=modes, method=gn.Gauss(2))
+    assert "bead force" in modes.systems[0].parameters
+    with pytest.raises(ValueError, match="names or parameters differ"):
+        gn.resume(loaded, 5, system=slipping(bead, {"bead": (0, 1.1)}), method=gn.Gauss(2))
 
 
 @pytest.mark.parametrize(
