@@ -110,7 +110,7 @@ class ConstraintRows(NamedTuple):
 def refuse_off_constraints(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> ConstraintRows:
     """Constraint rows at a state; ValueError if it is off the constraints. Without a velocity only φ is checked."""
     velocity = np.zeros(system.group.dim) if xi is None else xi
-    phi, gap, rows = computed(_residuals_and_rows, system, (g, velocity, np.float64(t)))
+    phi, gap, rows = computed(residuals_and_rows, system, (g, velocity, np.float64(t)))
     if np.abs(phi).max(initial=0.0) > 1e-9:
         raise ValueError(
             f"{name} does not satisfy the holonomic constraints of {system.name}: φ = {phi}; "
@@ -124,7 +124,7 @@ def refuse_off_constraints(system: System, name: str, g: Point, xi: np.ndarray |
     return rows
 
 
-def _residuals_and_rows(system: System, node: tuple) -> tuple[Array, Array, ConstraintRows]:
+def residuals_and_rows(system: System, node: tuple) -> tuple[Array, Array, ConstraintRows]:
     """Residuals φ and μξ − b at a state, and the rows of the constraints there."""
     g, xi, t = node
     x = system.at(g, t)

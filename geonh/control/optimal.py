@@ -126,12 +126,16 @@ class OptimalControl:
             value = jnp.where(t < times[0], value, interpolated(t, times, u))
         return value
 
+    def _nodes(self, phase: int) -> slice:
+        """Nodes of a phase, those at both ends included."""
+        steps = [one.n_steps for one in self._problem.phases]
+        return slice(sum(steps[:phase]), sum(steps[: phase + 1]) + 1)
+
     def _controls(self, phase: int) -> tuple[np.ndarray, np.ndarray]:
         """Times of the nodes of a phase, and the controls there, of the last the one before the transition."""
-        steps = [one.n_steps for one in self._problem.phases]
-        nodes = slice(sum(steps[:phase]), sum(steps[: phase + 1]) + 1)
+        nodes = self._nodes(phase)
         u = self.u[nodes]
-        return self.t[nodes], u if phase == len(steps) - 1 else np.concatenate([u[:-1], u[-2:-1]])
+        return self.t[nodes], u if nodes.stop == len(self.u) else np.concatenate([u[:-1], u[-2:-1]])
 
     @validated
     def trajectory(self, phase: int = 0) -> Trajectory:
@@ -154,7 +158,7 @@ class OptimalControl:
         problem = self._problem
         if not 0 <= phase < len(problem.phases):
             raise ValueError(f"phase must be below {len(problem.phases)}, the number of phases, got {phase}")
-        begin = sum(one.n_steps for one in problem.phases[:phase])
+        begin = self._nodes(phase).start
         K, (times, u) = problem.phases[phase].n_steps, self._controls(phase)
         at_nodes = isinstance(problem.method, SymmetricProjection)
         return solve(

@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_constant, as_count, close, shortly
+from geonh.control.ends import residuals_and_rows
 from geonh.engine import computed
 from geonh.geometry.field import takes_parameters
 from geonh.mechanics.system import System
@@ -105,7 +106,8 @@ def refuse_other_landings(phases: Sequence[Phase], motion: Any, times: np.ndarra
         g, xi, t = jax.tree.map(lambda a, k=k: a[k], motion.g), motion.xi[k], times[k]
         transition = phase.transition
         assert transition is not None
-        off = computed(_off, following.system, (g, xi, np.float64(t)))
+        phi, gap, _ = computed(residuals_and_rows, following.system, (g, xi, np.float64(t)))
+        off = np.abs(np.append(phi, gap)).max(initial=0.0)
         if not off <= ON * (1 + np.abs(xi).max()):
             raise ValueError(
                 f"the transition {transition.name!r} leads off the constraints of {following.name!r}, by {off:.2g}: "
@@ -117,13 +119,6 @@ def refuse_other_landings(phases: Sequence[Phase], motion: Any, times: np.ndarra
                 f"the transition {transition.name!r} of the motion that was found leads to {target!r}, not to the next "
                 f"of the phases, {following.name!r}"
             )
-
-
-def _off(system: System, node: tuple) -> Any:
-    g, xi, t = node
-    x = system.at(g, t)
-    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
-    return jnp.max(jnp.abs(residual), initial=0.0)
 
 
 def as_duration(value: Any, name: str) -> float:

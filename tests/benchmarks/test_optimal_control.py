@@ -95,6 +95,18 @@ RIVALS = {
 }
 
 
+def solved(opti, begun, error):
+    """CPU time of construction since ``begun`` and of Ipopt, cost, and an error of the motion that is found."""
+    opti.solver("ipopt", {"print_time": 0}, {"print_level": 0, "sb": "yes", "max_iter": 500})
+    built = time.process_time()
+    try:
+        found = opti.solve()
+    except RuntimeError:
+        return built - begun, time.process_time() - built, np.nan, np.nan
+    spent = time.process_time() - built
+    return built - begun, spent, float(found.value(opti.f)), error(found)
+
+
 def rival(name, problem, motion, n_steps):
     """CPU time of construction and of the solver, cost, and largest violation of the forms, by CasADi from a guess."""
     import casadi as ca
@@ -142,15 +154,8 @@ def rival(name, problem, motion, n_steps):
     rates, (c, s) = motion.xi.copy(), (np.cos(nodes[:, 0]), np.sin(nodes[:, 0]))
     rates[:, 1], rates[:, 2] = c * motion.xi[:, 1] - s * motion.xi[:, 2], s * motion.xi[:, 1] + c * motion.xi[:, 2]
     opti.set_initial(X, np.concatenate([nodes, rates], axis=1).T)
-    opti.solver("ipopt", {"print_time": 0}, {"print_level": 0, "sb": "yes", "max_iter": 500})
-    built = time.process_time()
-    try:
-        found = opti.solve()
-    except RuntimeError:
-        return built - begun, time.process_time() - built, np.nan, np.nan
     broken = ca.Function("broken", [ca.vertcat(q, v)], [forms])
-    off = np.abs(broken(found.value(X)).full()).max()
-    return built - begun, time.process_time() - built, float(found.value(opti.f)), off
+    return solved(opti, begun, lambda found: np.abs(broken(found.value(X)).full()).max())
 
 
 def ball_rival(problem, motion, n_steps):
@@ -192,14 +197,7 @@ def ball_rival(problem, motion, n_steps):
     rates = np.concatenate([np.einsum("kij,kj->ki", turned, motion.xi[:, :3]), motion.xi[:, 3:]], axis=1)
     quaternions = Rotation.from_matrix(turned).as_quat(scalar_first=True)
     opti.set_initial(X, np.concatenate([quaternions, places, rates], axis=1).T)
-    opti.solver("ipopt", {"print_time": 0}, {"print_level": 0, "sb": "yes", "max_iter": 500})
-    built = time.process_time()
-    try:
-        found = opti.solve()
-    except RuntimeError:
-        return built - begun, time.process_time() - built, np.nan, np.nan
-    off = abs(np.linalg.norm(found.value(X)[:4], axis=0) - 1).max()
-    return built - begun, time.process_time() - built, float(found.value(opti.f)), off
+    return solved(opti, begun, lambda found: abs(np.linalg.norm(found.value(X)[:4], axis=0) - 1).max())
 
 
 def row(name):
