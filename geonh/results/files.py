@@ -62,7 +62,7 @@ def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, ke
         dataset["state_k"] = int(trajectory.state.k)
     known = trajectory.function_values
     if known is None and trajectory.system is not None and trajectory.clock is not None:
-        known = function_values(trajectory, trajectory.system, trajectory.clock)
+        known = function_values(trajectory, trajectory.modes or trajectory.system, trajectory.clock)
     if known is not None:
         dataset["known_nodes"] = (("known",), known.nodes)
         dataset.attrs["traces"] = json.dumps(known.traces)

@@ -18,11 +18,13 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
 from geonh.engine import first_of_batch, mapped
+from geonh.geometry.field import called, takes_parameters
+from geonh.groups.base import Point
 from geonh.integrators.clock import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
-from geonh.results.modes import Modes
+from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.record import FunctionValues, Record
 from geonh.version import __version__
 
@@ -30,6 +32,12 @@ INTEGRAL = "integral:"
 """Prefix of the name of a first integral."""
 EVENT = "event:"
 """Prefix of the name of an event."""
+GUARD = "guard "
+"""Prefix of the name of a guard."""
+RESET_OF = "reset of "
+"""Prefix of the name of a reset."""
+TARGET = "index of the target of "
+"""Prefix of the name of the target of a transition."""
 NODES = 5
 """Number of nodes of a run that are compared."""
 ROWS = "rows "
@@ -46,19 +54,34 @@ CHANGES = (
 
 
 def function_values(
-    trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None
+    trajectory: Record, system: System | Modes, clock: Clock | None, nodes: np.ndarray | None = None
 ) -> FunctionValues:
-    """Values and traces of a system's functions at nodes of a trajectory; by default at a few nodes.
+    """Values and traces of the functions of a system, or of modes, at nodes of a trajectory; by default at a few nodes.
 
-    Without a clock, everything that depends on controls is left out.
+    Functions of modes are named after them: "rolls: forces". Without a clock, everything that depends on controls is
+    left out.
     """
     if nodes is None:
         nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
+    values: dict[str, np.ndarray] = {}
+    traces = {"geonh": __version__, "jax": jax.__version__}
+    if not isinstance(system, Modes):
+        of_system = _values_of_system(trajectory, system, clock, nodes)
+        return FunctionValues(nodes, of_system.values, traces | of_system.traces)
+    for mode, (name, one) in enumerate(zip(system.names, system.systems, strict=True)):
+        of_mode = _values_of_system(trajectory, one, clock, nodes)
+        of_transitions = _values_of_transitions(trajectory, system, mode, nodes)
+        values |= {f"{name}: {key}": value for key, value in (of_mode.values | of_transitions.values).items()}
+        traces |= {f"{name}: {key}": trace for key, trace in (of_mode.traces | of_transitions.traces).items()}
+    return FunctionValues(nodes, values, traces)
+
+
+def _values_of_system(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray) -> FunctionValues:
+    """Values and traces of the functions of one system, with those of the events that the run looked for."""
     at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.t, trajectory.g, trajectory.xi))
     values = mapped(_values, (system, clock), at)
-    traces = {"geonh": __version__, "jax": jax.__version__}
     node = first_of_batch(at)
-    rows = None
+    rows, traces = None, {}
     if clock is not None and clock.controls is not None and not callable(clock.controls):
         rows = np.asarray(clock.controls)[: int(trajectory.k[-1]) + 1]
         clock = clock._replace(controls=np.zeros_like(rows[:1]))  # the number of further rows does not matter
@@ -66,10 +89,49 @@ def function_values(
         for name in values:
             traces[name] = trace_of(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
     events = events_of(trajectory, system, trajectory.watched, nodes)
-    values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
         traces["controls"] = ROWS + digest("", [rows])
+    return FunctionValues(nodes, {**values, **events.values}, {**traces, **events.traces})
+
+
+def _values_of_transitions(trajectory: Record, modes: Modes, mode: int, nodes: np.ndarray) -> FunctionValues:
+    """Values and traces of guards and resets of the transitions that leave a mode, and indices of their targets.
+
+    Functions of this library follow from the systems: their names alone are compared.
+    """
+    system, leaving = modes.systems[mode], modes.leaving(mode)
+    at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
+    guards = [guard for guard in modes.guards(mode) if not _name_in_library(guard.function)]
+    known = events_of(trajectory, system, tuple(guards), nodes)
+    values = {name.replace(EVENT, GUARD, 1): value for name, value in known.values.items()}
+    traces = {name.replace(EVENT, GUARD, 1): trace for name, trace in known.traces.items()}
+    for one in leaving:
+        functions = {
+            GUARD + one.name: one.guard.function,
+            RESET_OF + one.name: one.reset,
+            TARGET + one.name: one.target,
+        }
+        for label, function in functions.items():
+            if name := _name_in_library(function):
+                values[label], traces[label] = np.zeros((len(nodes), 0)), name
+        if one.reset is not None and RESET_OF + one.name not in traces:
+            values[RESET_OF + one.name] = mapped(_reset_values, (system, one.reset), at)
+            with float64():
+                reset = partial(_reset_values, (system, one.reset))
+                traces[RESET_OF + one.name] = trace_of(reset, first_of_batch(at))
+        if TARGET + one.name not in traces:
+            targets = [
+                _target(modes, one, *jax.tree.map(lambda a, i=i: np.asarray(a[i]), at)) for i in range(len(nodes))
+            ]
+            values[TARGET + one.name], traces[TARGET + one.name] = np.array(targets, np.float64)[:, None], ""
     return FunctionValues(nodes, values, traces)
+
+
+def _name_in_library(function: Any) -> str:
+    """Name of a function, or of the class of a callable, of this library; "" of a user's."""
+    module = str(getattr(function, "__module__", ""))
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}.{name}" if module.startswith("geonh.") else ""
 
 
 def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> FunctionValues:
@@ -85,6 +147,23 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     names = [EVENT + event.name for event in events]
     values = {name: np.asarray(values_at_nodes)[:, i : i + 1] for i, name in enumerate(names)}
     return FunctionValues(nodes, values, dict(zip(names, traces, strict=True)))
+
+
+def _reset_values(tree: tuple[System, Callable], node: tuple) -> jax.Array:
+    """Values of a reset, as a vector."""
+    (system, reset), (t, g, xi) = tree, node
+    more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
+    return _vector(called("reset", reset, t, g, xi, *more))
+
+
+def _target(modes: Modes, transition: Transition, t: np.ndarray, g: Point, xi: np.ndarray) -> float:
+    """Index of the mode that a transition leads to from a point of the run; nan where its function has no value."""
+    if isinstance(transition.target, str):
+        return modes.index(transition.target)
+    try:
+        return modes.index(transition.target(t, g, xi))
+    except Exception:  # a user's function, which need not be defined where the transition does not occur
+        return np.nan
 
 
 def _event_values(tree: tuple, node: tuple) -> jax.Array:
@@ -140,8 +219,10 @@ def parameters_of(modes: Modes) -> dict[str, Any]:
     return {name: as_data(system.parameters) for name, system in zip(modes.names, modes.systems, strict=True)}
 
 
-def refuse_other_modes(trajectory: Record, modes: Any) -> None:
-    """Raise TypeError for no ``Modes``, ValueError for others than those of a run: other names, space or parameters."""
+def refuse_other_modes(trajectory: Record, known: FunctionValues | None, modes: Any, clock: Clock | None) -> None:
+    """Raise TypeError for no ``Modes``, ValueError for others than those of a run: other names, space, parameters, or
+    functions than the known ones. Without a clock, forces and controls are not compared.
+    """
     if not isinstance(modes, Modes):
         raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
     a = trajectory.attributes
@@ -149,6 +230,26 @@ def refuse_other_modes(trajectory: Record, modes: Any) -> None:
     if not same or parameters_of(modes) != a["parameters"]:
         raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
     refuse_another_space(trajectory, modes.systems[0])
+    if known is None:
+        return
+    if changes := _different_functions(known, function_values(trajectory, modes, clock, known.nodes), clock):
+        details = "\n".join(f"  {name}: {words}" for name, words in changes.items())
+        raise ValueError(
+            f"these are not the modes of the run of {a['system']}:\n{details}\n"
+            "begin another run from its last node to go on with them: solve(modes, mode=run.mode[-1], g0=..., xi0=...)"
+        )
+
+
+def _different_functions(known: FunctionValues, here: FunctionValues, clock: Clock | None) -> dict[str, str]:
+    """Differences between functions by name, without events, and without forces and controls if there is no clock."""
+    same_tools, changes = _same_versions(known), {}
+    for name in dict.fromkeys((*known.values, *here.values)):
+        own = name.rpartition(": ")[2]
+        if own.startswith(EVENT) or (clock is None and own in ("forces", "controls")):
+            continue
+        if words := _difference(known, here, name, same_tools):
+            changes[name] = words
+    return changes
 
 
 def refuse_another_space(trajectory: Record, system: System) -> None:
@@ -187,15 +288,11 @@ def differences(
             f"the run has {m_there} constraint(s), {system.name} has {m_here}: begin a new run from its last node, "
             "solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), ...)"
         )
-    same_tools = _same_versions(known)
-    for name in dict.fromkeys((*known.values, *here.values)):
-        if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
-            continue
-        words = _difference(known, here, name, same_tools)
-        if words and name.startswith(INTEGRAL):
+    for name, words in _different_functions(known, here, clock).items():
+        if name.startswith(INTEGRAL):
             earlier = [changes["first_integrals"]] if "first_integrals" in changes else []
             changes["first_integrals"] = "; ".join([*earlier, f"{name.removeprefix(INTEGRAL)} {words}"])
-        elif words:
+        else:
             changes["base" if name == "group" else name] = words
     if changes.get("forces") == OTHERWISE and KINDS[1] in changes.get("controls", ""):
         del changes["forces"]  # they were traced with controls of another kind
@@ -254,8 +351,8 @@ def _difference(there: FunctionValues, here: FunctionValues, name: str, same_too
     a, b = there.values[name], here.values[name]
     if a.shape != b.shape:
         return f"{a.shape[1]} numbers there, {b.shape[1]} here"
-    apart = np.abs(a - b)
-    if not np.all(apart <= SAME * max(np.abs(a).max(initial=0.0), 1e-300)):
+    apart = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
+    if not np.all(apart <= SAME * np.max(np.abs(a), where=np.isfinite(a), initial=1e-290)):
         i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
         return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
     traces = there.traces.get(name, ""), here.traces[name]

@@ -339,13 +339,13 @@ class Trajectory(Record):
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
+        driven = trajectory.attributes["controls"]
+        clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
         if isinstance(system, Modes):
-            refuse_other_modes(trajectory, system)
+            refuse_other_modes(trajectory, trajectory.function_values, system, clock)
             return trajectory.with_run(system=system.systems[0], modes=system)
         if not isinstance(system, System):
             raise TypeError(f"system must be a geonh System, got {shortly(system)}")
-        driven = trajectory.attributes["controls"]
-        clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
         refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 

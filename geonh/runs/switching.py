@@ -18,7 +18,7 @@ from geonh.integrators.variable_steps import VariableSteps
 from geonh.integrators.wiener import Wiener
 from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
-from geonh.results.same_system import parameters_of, refuse_other_modes
+from geonh.results.same_system import function_values, parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import NO_STATE, completed
 from geonh.runs.controls import refuse_noise
@@ -148,12 +148,15 @@ def resume_modes(
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
     if trajectory.state is None:
         raise ValueError(NO_STATE)
-    refuse_other_modes(trajectory, modes)
     require_method(method)
     if describe(method) != a["method"]:
         raise ValueError(f"the trajectory was made by {a['method']}, not by {describe(method)}")
+    known = trajectory.function_values
+    if known is None and trajectory.modes is not None and (modes is not trajectory.modes or controls is not None):
+        known = function_values(trajectory, trajectory.modes, trajectory.clock)
     earlier = None if trajectory.clock is None else trajectory.clock.controls
     clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), earlier if controls is None else controls)
+    refuse_other_modes(trajectory, known, modes, clock)
     which, k = int(a["state_mode"]), int(trajectory.state.k)
     system = modes.systems[which]
     if events is None and trajectory.crossings is not None and not trajectory.watched:

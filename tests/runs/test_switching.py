@@ -498,3 +498,43 @@ def test_guards_are_inspected():
     modes = gn.Modes({"flight": particle()}, [gn.Transition("flight", guard, "flight", lambda t, x, xi: -xi)])
     with pytest.raises(ValueError, match="event 'floor' asks for index 7"):
         gn.solve(modes, "rkmk4", mode="flight", g0=[0.1], xi0=[0.0], dt=0.05, n_steps=20)
+
+
+def driven_block(stiffness=3.0, wall=0.6, factor=0.5, push=1.0, leads="free"):
+    """Mass on a spring that meets a wall; everything that is given here is within its functions."""
+    mass = gn.System(
+        Translations(1),
+        metric=[1.0],
+        potential=lambda x: 0.5 * stiffness * x[0] ** 2,
+        forces=lambda t, x, xi, u: push * u,
+        name="mass",
+    )
+    meets = gn.Event(lambda t, x, xi, lam: x[0] - wall, direction=1, name="wall")
+    bounce = gn.Transition("free", meets, leads, lambda t, x, xi: -factor * xi)
+    return gn.Modes({"free": mass, "spare": mass}, [bounce], name="driven block")
+
+
+def test_resume_refuses_modes_with_other_functions(tmp_path):
+    given = {"mode": "free", "g0": [0.0], "xi0": [2.0], "dt": 0.05}
+    controls = {"controls": lambda t: jnp.array([jnp.sin(t)])}
+    run = gn.solve(driven_block(), "gauss4", **given, **controls, n_steps=80)
+    whole = gn.solve(driven_block(), "gauss4", **given, **controls, n_steps=100)
+    path = run.save(tmp_path / "run.nc")
+    changes = {
+        "free: potential: .* there, .* here": (driven_block(stiffness=3.1), controls),
+        "free: guard wall: .* there, .* here": (driven_block(wall=0.7), controls),
+        "free: reset of wall": (driven_block(factor=0.6), controls),
+        "free: index of the target of wall: 0 there, 1 here": (driven_block(leads="spare"), controls),
+        "spare: forces": (driven_block(push=2.0), controls),
+        "free: controls": (driven_block(), {"controls": lambda t: jnp.array([jnp.cos(t)])}),
+    }
+    for before in (run, path):
+        on = gn.resume(before, 20, system=driven_block(), method="gauss4", **controls)
+        np.testing.assert_array_equal(on.g, whole.g)
+        for difference, (modes, with_controls) in changes.items():
+            with pytest.raises(ValueError, match=difference):
+                gn.resume(before, 20, system=modes, method="gauss4", **with_controls)
+    with pytest.raises(ValueError, match="free: guard wall"):
+        gn.Trajectory.load(path, system=driven_block(wall=0.7))
+    with pytest.raises(TypeError, match="there are no controls"):
+        gn.resume(path, 20, system=driven_block(), method="gauss4")
