@@ -22,15 +22,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import float64
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, refuse_infinite, shortly
+from geonh.control.ends import Ends
 from geonh.control.interval import Node, between
 from geonh.control.optimal import OptimalControl, interpolated
+from geonh.control.phases import as_phases
+from geonh.control.steering import steering_problem
+from geonh.control.transcription import DiscreteMotion, Transcription
+from geonh.control.wanted import Wanted
+from geonh.control.wanted import effort as u_squared
 from geonh.engine import Precise, as_numbers
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.field import Field, check_arguments, evaluated
 from geonh.groups.base import LieGroup, Point, as_point
+from geonh.integrators.runge_kutta import RKMK
+from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.wiener import Wiener
 from geonh.mechanics.system import System, replaced
+from geonh.results.trajectory import Trajectory
 
 
 class _Above(eqx.Module):
@@ -163,13 +174,15 @@ class Tracking(Precise):
 
 
 @validated
-def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None, end_weights: Any = None) -> Tracking:
-    """Time-varying linear-quadratic regulator that holds a system near an optimal motion.
+def tracking(
+    motion: OptimalControl | Trajectory, *, weights: Any = None, effort: Any = None, end_weights: Any = None
+) -> Tracking:
+    """Time-varying linear-quadratic regulator that holds a system near a motion.
 
     Parameters
     ----------
-    motion : OptimalControl
-        Motion to be tracked.
+    motion : OptimalControl or Trajectory
+        Motion to be tracked: an optimal one, or a run with ``controls`` whose nodes are equally spaced.
     weights, end_weights : array_like, shape=[2n] or [2n, 2n], optional
         Q, and Q_K at the end, of errors (log(g*⁻¹g), ξ − ξ*): a matrix or its diagonal; one and Q when left out.
     effort : array_like, shape=[n_u] or [n_u, n_u], optional
@@ -183,27 +196,24 @@ def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None,
     Raises
     ------
     TypeError, ValueError
-        If the motion is no ``OptimalControl``; if a matrix has another shape, or R is not positive definite.
+        If the motion is of another type, or a run without controls or system, or with steps of several lengths; if a
+        matrix has another shape, or R is not positive definite.
 
     References
     ----------
     .. [Saccon2013] A. Saccon, J. Hauser, A. P. Aguiar, "Optimal control on Lie groups: the projection operator
        approach", IEEE Trans. Autom. Control 58 (2013), 2230–2245.
     """
-    if not isinstance(motion, OptimalControl):
-        raise TypeError(f"motion must be an OptimalControl, from optimal_control, got {shortly(motion)}")
-    problem, iterate = motion._problem, motion._iterate
-    if len(problem.phases) > 1:
-        raise ValueError("motion must be of one system, without phases: the regulator does not switch modes")
+    problem, nodes = _of_run(motion) if isinstance(motion, Trajectory) else _of_optimal(motion)
     n, n_u, K = problem.system.group.dim, problem.steering.n_controls, problem.n_steps
     Q = _weights(weights, "weights", 2 * n)
     R = _weights(effort, "effort", n_u)
     if not np.linalg.eigvalsh(R)[0] > 0:
         raise ValueError(f"effort must be positive definite, got {shortly(effort)}")
     P = Q if end_weights is None else _weights(end_weights, "end_weights", 2 * n)
-    E = problem.transitions(iterate.motion)
+    E = problem.transitions(nodes)
     m, x = problem.width, 2 * n
-    h = (motion.t[-1] - motion.t[0]) / K
+    h = nodes.span / K
     gains, costs = [], [P]
     for e in E[::-1]:
         A, B = np.split(
@@ -213,7 +223,41 @@ def tracking(motion: OptimalControl, *, weights: Any = None, effort: Any = None,
         closed = A - B @ gains[-1]
         costs.append(h * (Q + gains[-1].T @ R @ gains[-1]) + closed.T @ costs[-1] @ closed)
     K_all = np.stack([*gains[::-1], gains[0]])
-    return Tracking(problem.system.group, motion.t, motion.g, motion.xi, motion.u, K_all, np.stack(costs[::-1]))
+    times = problem.times(nodes.spans)
+    return Tracking(problem.system.group, times, nodes.g, nodes.xi, nodes.u, K_all, np.stack(costs[::-1]))
+
+
+def _of_optimal(motion: Any) -> tuple[Transcription, DiscreteMotion]:
+    """Equations of the steps of an optimal motion, and its nodes."""
+    if not isinstance(motion, OptimalControl):
+        raise TypeError(f"motion must be an OptimalControl, or a Trajectory, got {shortly(motion)}")
+    if len(motion._problem.phases) > 1:
+        raise ValueError("motion must be of one system, without phases: the regulator does not switch modes")
+    return motion._problem, motion._iterate.motion
+
+
+def _of_run(run: Trajectory) -> tuple[Transcription, DiscreteMotion]:
+    """Equations of steps between the nodes of a run, and these nodes with their controls."""
+    if run.modes is not None:
+        raise ValueError("motion must be of one system, without modes: the regulator does not switch them")
+    if run.system is None or run.clock is None or run.clock.controls is None or isinstance(run.clock.controls, Wiener):
+        raise ValueError("motion must be a run that solve made here, with controls=, about which the regulator acts")
+    steps = np.diff(run.t)
+    if len(steps) < 2 or not np.allclose(steps, steps.mean(), rtol=1e-9, atol=0.0):
+        raise ValueError(
+            "motion must have at least three nodes, equally spaced: take run(np.linspace(run.t[0], run.t[-1], K + 1))"
+        )
+    at = run.k if run.nodes.t is None else run.t
+    with float64():
+        u = np.asarray(jax.vmap(run.clock.control if run.nodes.t is None else run.clock.between)(jnp.asarray(at)))
+    if u.ndim != 2:
+        raise ValueError(f"motion must have controls that are a vector, got those of shape {list(u.shape[1:])}")
+    phases = as_phases(run.system, None, run.t[-1] - run.t[0], len(steps))
+    method = RKMK() if run.system.holonomic is None else SymmetricProjection()
+    ends, wanted = Ends(jax.tree.map(lambda a: a[0], run.g), run.xi[0], None, None), Wanted(cost=u_squared)
+    problem = steering_problem(phases, method, ends, wanted, n_controls=u.shape[1], t0=run.t[0])
+    spans = np.array([phases[0].span])
+    return Transcription.of(phases, method, problem), DiscreteMotion(run.g, run.xi, u, spans, run.t[0])
 
 
 def _weights(given: Any, name: str, size: int) -> np.ndarray:

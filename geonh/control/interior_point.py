@@ -49,6 +49,8 @@ EARLY = 10
 """Iterations after which a problem that seems to have redundant conditions is given up."""
 GIVEN_UP = "given up, since conditions at the end seem to be redundant"
 """Failure of such a problem."""
+KINDS, NOTABLE = 3, 0.1
+"""Number of kinds of violated constraints that are told, and the least violation, relative to the largest."""
 DIVERGED = 1e-3
 """Violation with which a cost beyond all bounds is no sign of a problem without a minimum."""
 UNBOUNDED = 1e12
@@ -251,17 +253,31 @@ class InteriorPoint:
         return ""
 
     def worst(self, values: Values) -> str:
-        """Words for the constraint that is violated most."""
-        problem, (names, *_) = self.problem, self.problem.bounds
+        """Words for the constraints that are violated most: of the largest violations the kinds, three at most."""
         off, beyond = np.abs(values.equations), self.bounds.beyond(values.inequalities)
-        if not max(off.max(), beyond.max(initial=0.0)) > FEASIBLE:
+        by = np.concatenate([off, beyond])
+        if not by.max() > FEASIBLE:
             return "all constraints are met, but the cost can still be lowered: allow more iterations"
-        row = int(off.argmax())
-        if off[row] >= beyond.max(initial=0.0):
-            return f"{problem.name(row)} is off by {off[row]:.2g}"
-        row = int(beyond.argmax())
-        node = min(row // max(problem.shapes.inequalities.intervals, 1), problem.n_steps)
-        return f"{names[row]} is beyond its bounds by {beyond[row]:.2g} at node {node}"
+        words: dict[str, str] = {}
+        for row in np.argsort(-by, kind="stable"):
+            if len(words) == KINDS or not by[row] > NOTABLE * by.max():
+                break
+            kind, where = self._names(int(row))
+            verb = "off" if row < len(off) else "beyond its bounds"
+            words.setdefault(kind, f"{kind}{where} is {verb} by {by[row]:.2g}")
+        return ", ".join(words.values())
+
+    def _names(self, row: int) -> tuple[str, str]:
+        """Name of an equation, or of an inequality after them, and its node in words."""
+        problem = self.problem
+        if row < self._n_equations:
+            kind, at, node = problem.name(row).partition(" at node ")
+            return kind, at + node
+        row -= self._n_equations
+        inner, of_nodes = problem.shapes.inequalities.intervals, len(problem.steering.of_nodes.names)
+        at_end = row - problem.n_steps * inner
+        where = f" at node {row // inner if at_end < 0 else problem.n_steps}" if at_end < of_nodes else ""
+        return problem.bounds.names[row], where
 
     def followed(self, point: Iterate, mu: float, iterations: int, softness: float) -> Iterate | None:
         """Iterate after Newton steps with a barrier parameter that stays, and inequalities that are soft, but for those

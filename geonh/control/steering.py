@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from geonh.arguments.validators import as_constant, as_count
@@ -29,6 +30,8 @@ from geonh.runs.controls import inspect_forces
 
 SHORTEST, LONGEST = 1e-2, 1e3
 """Bounds of a free span, relative to its guess."""
+ON_BOUND = 1e-8
+"""Distance beyond a bound at which a component of the end is on it."""
 
 
 class SteeringProblem(NamedTuple):
@@ -99,6 +102,8 @@ def steering_problem(
     paths += vias
     held, ended = paths.lower == paths.upper, terminals.lower == terminals.upper
     places, of_components = bounded_components(system, wanted.limits, wanted.bounds, n_u)
+    if states.end is not None and not ends.free and ends.periodic is None:
+        _refuse_end_beyond(of_components, places, states, isinstance(ends.xi_end, str))
     rate_names = tuple(f"rate of control {i}" for i in range(n_u))
     of_rates = UNBOUNDED if wanted.rates is None else bounds_of(wanted.rates, "rates", rate_names)
     sought_spans = free_span or len(phases) > 1
@@ -165,6 +170,19 @@ def _refuse_other_starts(sought: Sought, states: States, t0: float) -> None:
         refuse_off_constraints(other, "start", states.start, velocity, t0)
     except ValueError as error:
         raise ValueError(f"design: with other parameters {error}") from error
+
+
+def _refuse_end_beyond(bounds: Inequalities, places: tuple[int, ...], states: States, velocity_is_free: bool) -> None:
+    """ValueError if a component of the state at the end, all of which is given, is beyond its bounds."""
+    point = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(states.end)])
+    given = point if velocity_is_free else np.concatenate([point, states.xi_end])
+    for name, place, low, high in zip(bounds.names, places, bounds.lower, bounds.upper, strict=True):
+        if place < len(given) and not low - ON_BOUND <= given[place] <= high + ON_BOUND:
+            which = "end" if place < len(point) else "xi_end"
+            raise ValueError(
+                f"{which}: {name} is {given[place]:.6g} there, beyond its bounds ({low:g}, {high:g}): end elsewhere, "
+                "or widen them"
+            )
 
 
 def _changes_of_spans(count: int, free_span: bool) -> np.ndarray:

@@ -215,7 +215,7 @@ class Transcription:
         if step >= self.n_steps:
             return self._end_names[row - self.n_steps * inner]
         if place < of_motion:
-            return f"the equations of motion of step {step}"
+            return f"the equation of motion at node {step}"
         if len(self.phases) > 1 and place == inner - 1:
             transition = self.phases[self.phase_of[step]].transition
             return f"the guard {'' if transition is None else transition.name!r} at node {step + 1}"

@@ -18,13 +18,13 @@ from geonh.mechanics.system import System
 class Wanted(NamedTuple):
     """Arguments of ``optimal_control`` about costs and bounds."""
 
-    cost: Callable | None
-    terminal_cost: Callable | None
-    bounds: Any
-    rates: Any
-    limits: Mapping[str, Any] | None
-    path: Any
-    terminal: Any
+    cost: Callable | None = None
+    terminal_cost: Callable | None = None
+    bounds: Any = None
+    rates: Any = None
+    limits: Mapping[str, Any] | None = None
+    path: Any = None
+    terminal: Any = None
     via: Any = None
     design: Mapping[str, Any] | None = None
 

@@ -100,7 +100,7 @@ def test_tracking_returns_to_a_motion():
     motion = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40)
     law = tracking(motion, weights=[20.0] * 6, effort=[0.05, 0.05])
     held = closed_loop(SLEIGH, law)
-    rng = np.random.default_rng(0)
+    rng, u = np.random.default_rng(0), jnp.array([0.2, 1.0])
     starts = 0.1 * rng.normal(size=(8, 3))
     run = gn.solve_ensemble(held, "rkmk4", g0=starts, xi0=np.zeros((8, 3)), dt=0.02, n_steps=200)
     free = [
@@ -109,6 +109,12 @@ def test_tracking_returns_to_a_motion():
     ]
     misses = np.abs(run.g[:, -1] - [1.2, 1.0, 1.5]).max(axis=1), np.abs(np.stack(free) - [1.2, 1.0, 1.5]).max(axis=1)
     assert np.all(misses[0] < 0.35 * misses[1])
+    planned = gn.solve(SLEIGH, xi0=[0.0, 0.5, 0.0], dt=0.05, n_steps=200, controls=lambda t: 0.4 * jnp.sin(t) * u)
+    law = tracking(planned, weights=[20.0] * 6, effort=[0.05, 0.05])
+    held = closed_loop(SLEIGH, law)
+    velocities = np.tile([0.0, 0.5, 0.0], (8, 1))
+    run = gn.solve_ensemble(held, "rkmk4", g0=starts, xi0=velocities, dt=0.05, n_steps=200)
+    assert np.abs(run.g[:, -1] - planned.g[-1]).max() < 2e-3 * np.abs(starts).max()
     off = []
     for K in (40, 80, 160):  # from the start itself: the reference is a cubic between nodes, of order 4
         motion = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K, guess=motion)
@@ -141,6 +147,29 @@ def test_the_cost_to_go_is_that_of_small_errors():
     assert abs(np.log2(costs[0] / costs[1]) - 1) < 0.2, costs
 
 
+def test_a_run_is_tracked_as_the_optimal_motion_it_is_of():
+    """Gains of the run of an optimal motion; those of other runs of the nodes, by methods and at times of any kind."""
+    options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8, "guess": lambda t: (jnp.ones(1), [0.1])}
+    motion = optimal_control(MASS, **options)
+    run = motion.trajectory()
+    of_motion, of_run = (tracking(one, weights=[3.0, 1.0], effort=[0.5]) for one in (motion, run))
+    np.testing.assert_allclose(of_run.gains, of_motion.gains, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(of_run.u, motion.u, rtol=0, atol=1e-15)
+    by_gauss = gn.solve(MASS, "gauss4", xi0=[0.0], tolerance=1e-6, t_end=2.0, controls=motion.control)
+    at_times = tracking(by_gauss(motion.t), weights=[3.0, 1.0], effort=[0.5])
+    np.testing.assert_allclose(at_times.gains, of_motion.gains, rtol=0, atol=1e-6)
+    at_nodes = gn.solve(MASS, "projected", xi0=[0.0], dt=0.125, n_steps=16, save_every=2, controls=np.ones((17, 1)))
+    np.testing.assert_array_equal(tracking(at_nodes).u, np.ones((9, 1)))
+    uneven = gn.solve(MASS, "gauss4", xi0=[0.0], dt=0.25, n_steps=9, save_every=2, controls=motion.control)
+    for wrong, words in {
+        "equally spaced": uneven,
+        "at least three nodes": run.first(2),
+        "with controls=": gn.solve(gn.systems.suslov(), xi0=[0.0, 0.0, 0.0], dt=0.1, n_steps=4),
+    }.items():
+        with pytest.raises(ValueError, match=wrong):
+            tracking(words)
+
+
 def test_laws_are_validated():
     with pytest.raises(TypeError, match=r"law takes \(t, g, xi\)"):
         closed_loop(MASS, lambda t: t)
@@ -151,5 +180,7 @@ def test_laws_are_validated():
     motion = optimal_control(MASS, end=[1.0], n_controls=1, span=1.0, n_steps=4)
     with pytest.raises(ValueError, match=r"weights must have shape \[2\] or \[2, 2\]"):
         tracking(motion, weights=[1.0])
+    with pytest.raises(TypeError, match="motion must be an OptimalControl, or a Trajectory, got 3"):
+        tracking(3)
     with pytest.raises(ValueError, match="effort must be positive definite"):
         tracking(motion, effort=[0.0])
