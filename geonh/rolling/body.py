@@ -117,9 +117,11 @@ def rolling(
     friction : float or (float, float), optional
         Coefficient of Coulomb's friction μ, or (μ_s, μ): that for rolling, and that for sliding. The body rolls while
         the contact force is in the friction cone, slides outside, leaves the surface where the normal force vanishes,
-        and lands with an impact. When left out it rolls, whatever the force.
+        and lands with an impact. When left out it rolls, whatever the force. Its parameter is "friction", of two
+        coefficients μ_s is "static friction".
     restitution : float
-        e of Newton's law, between 0 and 1, of a body with friction.
+        Ratio e of the normal velocities after and before an impact, between 0 and 1, of a body with friction, by
+        Chatterjee's and Ruina's law: the energy never rises.
     forces : callable, optional
         f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
     parameters : mapping, optional

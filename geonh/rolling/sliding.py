@@ -7,14 +7,20 @@ force λ_n ν + λ_t,
     slide   φ = 0               λ_t = −μ λ_n w_t/|w_t|, as long as λ_n > 0
     free                        as long as φ > 0.
 
-At an impact Newton's law w_n⁺ = −e w_n⁻ holds, and Coulomb's for the impulses: the contact sticks, w_t⁺ = 0, if the
-tangential impulse for that is at most μ times the normal one, and else slips against that impulse. A rebound slower
-than ``RESTING`` is none: then the body stays in contact. Where the slip vanishes the body rolls if the force for that
+At an impact w_n⁺ = −e w_n⁻. With the impulses P_I after which w_n = 0, along the normal, and P_II after which w = 0,
+
+    P = (1 + e)P_I + κ(P_II − P_I),
+
+κ = 1 if that is within the friction cone, and else 0 < κ < 1 so that it is on it (Chatterjee and Ruina's law, with no
+tangential restitution). P_II − P_I is orthogonal to P_I in the metric of impulses, so that the energy changes by
+½(e² − 1)|P_I|² + ½κ(κ − 2)|P_II − P_I|² ≤ 0; with Newton's restitution and w_t⁺ = 0 it may rise. A rebound slower than
+``RESTING`` is none: then the body stays in contact. Where the slip vanishes the body rolls if the force for that
 is within the friction cone; if not, it slides on. The direction d in which a slip begins is that of its own
 acceleration, found by iteration; with one coefficient of friction it is the one against λ_t.
 
 Source: M. Antali, G. Stépán, *Nonsmooth analysis of three-dimensional slipping and rolling in the presence of dry
-friction*, Nonlinear Dynamics 97 (2019).
+friction*, Nonlinear Dynamics 97 (2019); A. Chatterjee, A. Ruina, *A new algebraic rigid-body collision law based on
+impulse space considerations*, J. Appl. Mech. 65 (1998), eqs. 14–16.
 """
 
 from __future__ import annotations
@@ -59,13 +65,14 @@ CLOSE = 1e-9
 
 def with_friction(systems: Callable[..., System], friction: Any, restitution: float, name: str) -> Modes:
     """Modes of a body; ``systems`` makes a System with its contact rolling, sliding or none, of given parameters."""
-    both = friction if isinstance(friction, tuple | list) else (friction, friction)
+    is_pair = isinstance(friction, tuple | list)
+    both = friction if is_pair else (friction, friction)
     static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
     if not static >= kinetic >= 0:
         raise ValueError(f"friction must be μ ≥ 0, or (μ_s, μ) with μ_s ≥ μ ≥ 0, got {shortly(friction)}")
     if not 0 <= restitution <= 1:
         raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
-    more = {"static friction": static, "friction": kinetic, "restitution": restitution}
+    more = {"friction": kinetic, "restitution": restitution} | ({"static friction": static} if is_pair else {})
     roll = systems("roll", more)
     slide = systems("slide", more, multiplier_forces=Friction(slip, "friction", normal=normal_force))
     free = systems("free", more)
@@ -91,7 +98,12 @@ def _inside_cone(t: Array, g: Array, xi: Array, lam: Array, parameters: Any) -> 
 
 def _margin(t: Array, g: Any, lam: Array, parameters: Any) -> Array:
     tangential = jnp.sqrt(jnp.sum(lam[1:3] ** 2) + np.finfo(float).tiny)
-    return parameters["static friction"] * normal_force(t, g, lam, parameters) - tangential
+    return _static(parameters) * normal_force(t, g, lam, parameters) - tangential
+
+
+def _static(parameters: Any) -> Any:
+    """Coefficient μ_s, which is μ where one was given."""
+    return parameters.get("static friction", parameters["friction"])
 
 
 class _Gap(eqx.Module):
@@ -160,7 +172,7 @@ class _Settled(eqx.Module):
 
 
 class _Landed(eqx.Module):
-    """Velocity after an impact with the surface, by Newton's and Coulomb's laws."""
+    """Velocity after an impact with the surface, by Chatterjee and Ruina's law."""
 
     free: System
     roll: System
@@ -169,26 +181,29 @@ class _Landed(eqx.Module):
     def __call__(self, t: Array, g: Array, xi: Array) -> Array:
         parameters, x = self.roll.parameters, self.free.at(g, t)
         at = contact_velocity(t, g, xi, parameters)
-        rows = jnp.concatenate([at.normal[None], at.tangents]) @ at.jacobian
-        still = rows @ xi - jnp.concatenate([at.normal[None], at.tangents]) @ at.relative
+        frame = jnp.concatenate([at.normal[None], at.tangents])
+        rows = frame @ at.jacobian
+        still = rows @ xi - frame @ at.relative
         approach = at.normal @ at.relative
-        rebound = -parameters["restitution"] * approach
-        rebound = jnp.where(rebound > RESTING, rebound, 0.0)
-        sticking = struck(self.free, x, xi, rows, still.at[0].add(rebound))
-        tangential = sticking.impulses[1:]
-        size = jnp.sqrt(tangential @ tangential)
-        sticks = size <= parameters["static friction"] * sticking.impulses[0]
+        rebounds = -parameters["restitution"] * approach > RESTING
+        e = jnp.where(rebounds, parameters["restitution"], 0.0)
+        smooth, sticking = (struck(self.free, x, xi, rows[:n], still[:n]) for n in (1, 3))
+        normal, more = (1 + e) * smooth.impulses[0], sticking.impulses[0] - smooth.impulses[0]
+        size = jnp.sqrt(sticking.impulses[1:] @ sticking.impulses[1:])
+        sticks = size <= _static(parameters) * (normal + more)
 
         def slips() -> Array:
-            along = tangential / jnp.where(size > 0, size, 1.0)
             # a flight below rounding may end while the body still rises
-            rubs = jnp.where(approach < 0, parameters["friction"], 0.0)
-            columns = (rubs * (along @ rows[1:]))[:, None]
-            return struck(self.free, x, xi, rows[:1], still[:1] + rebound, columns).xi
+            friction = jnp.where(approach < 0, parameters["friction"], 0.0)
+            least = jnp.maximum(size - friction * more, friction * normal)  # κ ≤ 1, were μ_s < μ too
+            kappa = friction * normal / jnp.where(least > 0, least, 1.0)
+            return xi + (1 + e) * (smooth.xi - xi) + kappa * (sticking.xi - smooth.xi)
 
         def stuck() -> Array:
             return lax.cond(
-                rebound > 0, lambda: sticking.xi, lambda: _Settled(self.roll, self.slide)(t, g, sticking.xi)
+                rebounds,
+                lambda: sticking.xi + e * (smooth.xi - xi),
+                lambda: _Settled(self.roll, self.slide)(t, g, sticking.xi),
             )
 
         return lax.cond(sticks, stuck, slips)

@@ -1,5 +1,7 @@
 """Rolling bodies with friction: they slide, roll, leave their surface and land."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -7,6 +9,7 @@ from scipy.optimize import brentq
 
 import geonh as gn
 from geonh import rolling
+from geonh.rolling.forces import contact_velocity
 
 G = 9.81
 
@@ -145,31 +148,80 @@ def test_a_tippe_top_turns_over():
     assert run.g[:, 2, 2].min() > 0.99
 
 
+def random_inertia(rng):
+    sums = rng.uniform(0.002, 0.006, 3)
+    return np.diag(sums.sum() - sums)
+
+
+def random_place(rng, height):
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    g = np.eye(4)
+    g[:3, :3], g[:3, 3] = turn * np.sign(np.linalg.det(turn)), [0.0, 0.0, height]
+    return g
+
+
+def test_impacts_lose_energy():
+    """Random impacts: e is that of the normal velocities, the impulse is in the friction cone, on it if the contact
+    slips, and no energy is gained."""
+    body = rolling(
+        rolling.ellipsoid(0.05, 0.06, 0.15), [0.004, 0.005, 0.006], 1.0, friction=(0.4, 0.3), restitution=0.5
+    )
+    rng = np.random.default_rng(3)
+    e = 0.7
+    with gn.float64():
+        modes = body.with_parameters(restitution=e, J=random_inertia(rng), m=rng.uniform(0.5, 2.0))
+        free, landed = modes.systems[2], modes.transitions[-1].reset
+
+        def impact(g, xi):
+            at, after = contact_velocity(0.0, g, xi, free.parameters), landed(0.0, g, xi)
+            frame, M = jnp.concatenate([at.normal[None], at.tangents]), free.mass_matrix(free.at(g, 0.0))
+            rows = frame @ at.jacobian
+            W = rows @ jnp.linalg.solve(M, rows.T)
+            lost = (xi @ M @ xi - after @ M @ after) / 2
+            return rows @ xi, rows @ after, jnp.linalg.solve(W, rows @ (after - xi)), lost
+
+        g = np.stack([random_place(rng, 0.1) for _ in range(300)])
+        before, after, impulse, lost = jax.jit(jax.vmap(impact))(g, 3 * rng.normal(size=(300, 6)))
+        lands = before[:, 0] < -1e-3
+        before, after, impulse, lost = (np.asarray(a)[lands] for a in (before, after, impulse, lost))
+        np.testing.assert_allclose(after[:, 0], -e * before[:, 0], atol=1e-12)
+        ratio = np.linalg.norm(impulse[:, 1:], axis=1) / impulse[:, 0]
+        slips = np.abs(ratio - 0.3) < 1e-9
+        assert np.all(slips | (ratio <= 0.4 + 1e-9))
+        assert 20 < slips.sum() < len(slips) - 5
+        assert lost.min() > -1e-12
+
+
 @pytest.mark.slow
 def test_random_bodies_thrown():
-    """No run ends without a reason, energy never rises, normal forces are not negative, and no gap is."""
+    """204 bodies of six shapes: no run ends without a reason, no impact adds energy, and between impacts it rises by
+    the errors of the steps alone; normal forces are not negative, and no gap is."""
     rng = np.random.default_rng(7)
-    made = {}
-    for i in range(12):
-        kind = i % 3
-        shape = [
-            rolling.ball(0.1),
-            rolling.ellipsoid(0.1, 0.12, 0.09),
-            rolling.ellipsoid(0.1, 0.11, 0.12).moved([0.01, 0.0, -0.02]),
-        ][kind]
-        body = rolling(
-            shape, [0.004, 0.005, 0.006], 1.0, friction=rng.uniform(0.05, 0.8), restitution=rng.uniform(0.0, 0.9)
-        )
-        made[kind] = body
-        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-        g0 = np.eye(4)
-        g0[:3, :3], g0[:3, 3] = turn * np.sign(np.linalg.det(turn)), [0.0, 0.0, 0.4]
-        xi0 = np.concatenate([3 * rng.normal(size=3), rng.normal(size=3)])
-        run = gn.solve(body, "gauss4", mode="free", g0=g0, xi0=xi0, dt=0.002, n_steps=500, throw=False)
-        assert run.success, (i, run.message)
-        assert np.all(np.diff(run.energy) < 1e-8), (i, np.diff(run.energy).max())
-        assert np.nanmin(run.multipliers[:, :1], initial=0.0) > -1e-9
-        assert np.abs(np.nan_to_num(run.holonomic_residual)).max(initial=0.0) < 1e-12
+    shapes = [
+        rolling.ball(0.1),
+        rolling.ball(0.1).moved([0.01, -0.015, 0.02]),
+        rolling.ellipsoid(*rng.uniform(0.08, 0.14, 3)),
+        rolling.ellipsoid(*rng.uniform(0.08, 0.14, 3)).moved(0.02 * rng.normal(size=3)),
+        rolling.ellipsoid(0.12, 0.11, 0.05),
+        rolling.ellipsoid(0.05, 0.06, 0.15),
+    ]
+    for shape in shapes:
+        body = rolling(shape, [0.004, 0.005, 0.006], 1.0, friction=(0.4, 0.3), restitution=0.5)
+        for i in range(34):
+            mu = rng.uniform(0.03, 1.0)
+            numbers = {"friction": mu, "static friction": mu * rng.choice([1.0, 1.2])}
+            numbers |= {"restitution": rng.uniform(), "m": rng.uniform(0.5, 2.0), "J": random_inertia(rng)}
+            modes = body.with_parameters(**numbers)
+            start = {"g0": random_place(rng, 0.4), "xi0": rng.normal(size=6) * np.repeat([4.0, 1.5], 3)}
+            run = gn.solve(modes, "gauss4", mode="free", **start, dt=0.001, n_steps=1000, throw=False)
+            assert run.success, (i, run.message)
+            s, M = run.switches, modes.systems[2].mass_matrix(np.eye(4))
+            energy = [np.einsum("ki,ij,kj->k", xi, M, xi) / 2 for xi in (s.xi_before, s.xi_after)]
+            of_impacts = s.source == modes.names.index("free")
+            assert np.all((energy[1] - energy[0])[of_impacts] < 1e-12 * run.energy[0]), i
+            assert np.all(np.diff(run.energy) < 1e-4 * run.energy[0]), (i, np.diff(run.energy).max())
+            assert np.nanmin(run.multipliers[:, :1], initial=0.0) > -1e-9
+            assert np.abs(np.nan_to_num(run.holonomic_residual)).max(initial=0.0) < 1e-12
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_a_ball_that_slides_then_rolls():
     _, along = rolling.start(ball, slip=[1.0, 0.0, 0.0])
 
     def end(v, mu):
-        modes = ball.with_parameters(friction=mu, **{"static friction": mu})
+        modes = ball.with_parameters(friction=mu)
         run = gn.integrate(modes, "gauss4", mode="slide", g0=g0, xi0=still + v * (along - still), dt=0.005, n_steps=100)
         return jnp.stack([run.g[-1, 0, 3], run.xi[-1, 3], run.switch_t[0]])
 
