@@ -34,6 +34,8 @@ NOISELESS = 1e-9
 """Residuals, relative to the data, up to which they are not tested for noise;"""
 QUIET = 0.1
 """and relative to the noise that was given."""
+LARGEST = 1e100
+"""Bound of data, whose squares are numbers."""
 SHOWN = 9
 """Number of entries up to which an array is printed."""
 DEVIATIONS = 5.0
@@ -271,8 +273,9 @@ def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if np.any(between := places != np.floor(places)):
         raise ValueError(f"at must be integers, the numbers of nodes, got {places[between.argmax()]:g}")
-    if np.any(np.isinf(values)):
-        raise ValueError("data must be finite, or nan where there is no observation, got inf")
+    if np.any(np.abs(values) > LARGEST):
+        largest = np.nanmax(np.abs(values))
+        raise ValueError(f"data must be below {LARGEST:g}, or nan where there is no observation, got {largest:g}")
     if values.size == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
         raise ValueError("at must increase, from 0 on")
     return values, places.astype(np.int64)

@@ -35,13 +35,16 @@ from geonh.control.wanted import Wanted
 from geonh.control.wanted import effort as u_squared
 from geonh.engine import Precise, as_numbers
 from geonh.geometry.action import Action, GroupBase
-from geonh.geometry.field import Field, check_arguments, evaluated
+from geonh.geometry.field import Field, check_arguments, evaluated, tried
 from geonh.groups.base import LieGroup, Point, as_point
 from geonh.integrators.runge_kutta import RKMK
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.wiener import Wiener
 from geonh.mechanics.system import System, replaced
 from geonh.results.trajectory import Trajectory
+
+HOPELESS = 1e20
+"""Cost of an error, relative to its weights all along the motion, from which no control is taken to return."""
 
 
 class _Above(eqx.Module):
@@ -85,7 +88,7 @@ def closed_loop(system: System, law: Callable) -> System:
     Raises
     ------
     TypeError, ValueError
-        If the law takes other arguments, or the system has no forces.
+        If the law takes other arguments, or returns a value that the forces do not take; if the system has no forces.
 
     Examples
     --------
@@ -98,6 +101,16 @@ def closed_loop(system: System, law: Callable) -> System:
     check_arguments(law, "t, g, xi", "law")
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces= that use controls")
+    g, xi = system.group.identity(), np.zeros(system.group.dim)
+    shape, _ = tried("law", law, 0.0, g, xi)
+    more = (system.parameters,) if system.forces_take_parameters else ()
+    try:
+        with float64():
+            jax.eval_shape(system.forces, jnp.zeros(()), system.action.at(g), xi, jnp.zeros(shape), *more)
+    except Exception as error:
+        raise ValueError(
+            f"law returns a value of shape {list(shape)}, which the forces do not take: {error}"
+        ) from error
     return _on_the_group(system, system.forces, law)
 
 
@@ -215,13 +228,19 @@ def tracking(
     m, x = problem.width, 2 * n
     h = nodes.span / K
     gains, costs = [], [P]
-    for e in E[::-1]:
+    for k, e in reversed(list(enumerate(E))):
         A, B = np.split(
             -np.linalg.solve(e[:, m : m + x], np.hstack([e[:, :x], e[:, x:m] + e[:, m + x : 2 * m]])), [x], 1
         )
         gains.append(np.linalg.solve(h * R + B.T @ costs[-1] @ B, B.T @ costs[-1] @ A))
         closed = A - B @ gains[-1]
-        costs.append(h * (Q + gains[-1].T @ R @ gains[-1]) + closed.T @ costs[-1] @ closed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            costs.append(h * (Q + gains[-1].T @ R @ gains[-1]) + closed.T @ costs[-1] @ closed)
+        if not np.abs(costs[-1]).max() < HOPELESS * (np.abs(P).max() + K * h * np.abs(Q).max()):
+            raise ValueError(
+                f"motion has an unstable direction that the controls do not change: the least cost of an error grows "
+                f"beyond all bounds backwards from its end, at t = {nodes.t0 + k * h:.4g} s; track a shorter motion"
+            )
     K_all = np.stack([*gains[::-1], gains[0]])
     times = problem.times(nodes.spans)
     return Tracking(problem.system.group, times, nodes.g, nodes.xi, nodes.u, K_all, np.stack(costs[::-1]))
@@ -242,11 +261,12 @@ def _of_run(run: Trajectory) -> tuple[Transcription, DiscreteMotion]:
         raise ValueError("motion must be of one system, without modes: the regulator does not switch them")
     if run.system is None or run.clock is None or run.clock.controls is None or isinstance(run.clock.controls, Wiener):
         raise ValueError("motion must be a run that solve made here, with controls=, about which the regulator acts")
-    steps = np.diff(run.t)
+    steps, controls = np.diff(run.t), run.clock.controls
+    if len(steps) and steps[0] < 0:
+        raise ValueError("motion must run forwards: the regulator acts from its begin to its end")
     if len(steps) < 2 or not np.allclose(steps, steps.mean(), rtol=1e-9, atol=0.0):
-        raise ValueError(
-            "motion must have at least three nodes, equally spaced: take run(np.linspace(run.t[0], run.t[-1], K + 1))"
-        )
+        advice = "take run(np.linspace(run.t[0], run.t[-1], K + 1))" if callable(controls) else "save_every=1"
+        raise ValueError(f"motion must have at least three nodes, equally spaced: {advice}")
     at = run.k if run.nodes.t is None else run.t
     with float64():
         u = np.asarray(jax.vmap(run.clock.control if run.nodes.t is None else run.clock.between)(jnp.asarray(at)))
@@ -264,7 +284,15 @@ def _weights(given: Any, name: str, size: int) -> np.ndarray:
     weights = np.ones(size) if given is None else as_float64(given, name)
     if weights.shape not in ((size,), (size, size)):
         raise ValueError(f"{name} must have shape [{size}] or [{size}, {size}], got {list(weights.shape)}")
-    matrix = np.diag(weights) if weights.ndim == 1 else weights
-    if not np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] >= 0:
-        raise ValueError(f"{name} must be positive semidefinite, got {shortly(given)}")
-    return (matrix + matrix.T) / 2
+    return semidefinite(np.diag(weights) if weights.ndim == 1 else weights, name)
+
+
+def semidefinite(matrix: np.ndarray, name: str) -> np.ndarray:
+    """Symmetric matrix, shape=[n, n]; ValueError if it is not one up to rounding, or not positive semidefinite."""
+    size = np.abs(matrix).max(initial=0.0)
+    if not np.abs(matrix - matrix.T).max(initial=0.0) <= 1e-9 * size:
+        raise ValueError(f"{name} must be symmetric, got {shortly(matrix)}")
+    symmetric = (matrix + matrix.T) / 2
+    if not np.linalg.eigvalsh(symmetric)[0] >= -1e-12 * size:
+        raise ValueError(f"{name} must be positive semidefinite, got {shortly(matrix)}")
+    return symmetric

@@ -49,12 +49,14 @@ EARLY = 10
 """Iterations after which a problem that seems to have redundant conditions is given up."""
 GIVEN_UP = "given up, since conditions at the end seem to be redundant"
 """Failure of such a problem."""
+UNMET = "not all constraints can be met near this guess"
+"""Failure of the restoration."""
 KINDS, NOTABLE = 3, 0.1
 """Number of kinds of violated constraints that are told, and the least violation, relative to the largest."""
 DIVERGED = 1e-3
 """Violation with which a cost beyond all bounds is no sign of a problem without a minimum."""
 UNBOUNDED = 1e12
-"""Absolute value of the scaled cost above which it is taken to be unbounded."""
+"""Negative of the scaled cost below which it is taken to be unbounded."""
 
 
 class Iterate(NamedTuple):
@@ -146,13 +148,23 @@ class InteriorPoint:
         for values, name in ((now.equations, problem.name), (now.inequalities, problem.bounds.names.__getitem__)):
             if not np.isfinite(values).all():
                 raise ValueError(f"{name(int(np.isfinite(values).argmin()))}: not finite at the guess; give another")
+        for blocks, name in (
+            (at.equations.blocks, problem.name),
+            (at.inequalities.blocks, problem.bounds.names.__getitem__),
+        ):
+            sound = Parts(*(np.isfinite(block).all(axis=2) for block in blocks)).flat()
+            if not sound.all():
+                raise ValueError(
+                    f"{name(int(sound.argmin()))}: its derivative is not finite at the guess, as that of a root or a "
+                    "norm at zero; give another"
+                )
         derivatives = (*at.hessian, *at.equations.blocks, *at.inequalities.blocks)
         if not all(np.isfinite(a).all() for a in (now.cost, at.gradient, *derivatives)):
             raise ValueError(
                 f"cost, equations, or their derivatives are not finite at the guess (J = {now.cost:g}): give another"
             )
         self._ignore_what_is_given(at)
-        scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), 1e-300))
+        scale = min(1.0, STEEPEST / max(np.abs(at.gradient).max(), self._curvature(at), 1e-300))
         if warm is not None and self.bounds.beyond(warm.slacks).any():  # of other bounds
             warm, mu = None, COLD
         if warm is None:
@@ -182,9 +194,9 @@ class InteriorPoint:
             while mu > least and max(self._error(at.values, point, residual, mu)) * TOLERANCE <= 10 * mu:
                 mu = max(least, min(0.2 * mu, mu**1.5))
                 barred = _Filter([(largest, -np.inf)])
-            if not abs(at.values.cost) * scale < UNBOUNDED:
+            if not at.values.cost * scale > -UNBOUNDED or not at.values.cost * scale < np.inf:
                 failure = f"the cost decreases without bound, to {at.values.cost:.3g}"
-                if self._violation(at.values, point.slacks) > DIVERGED:
+                if not self._violation(at.values, point.slacks) <= DIVERGED:
                     failure = f"the iterations diverge after {self.iterations}"
                 break
             self.iterations += 1
@@ -218,7 +230,7 @@ class InteriorPoint:
         if solved:
             failure = self._fault(at, point)
         elif not failure.startswith("the cost"):
-            failure = f"{failure}; {self.worst(at.values)}"
+            failure = self._explained(failure, at.values)
         iterate = point._replace(
             equations=point.equations / scale,
             inequalities=point.inequalities / scale,
@@ -252,15 +264,23 @@ class InteriorPoint:
             return f"it converged to a saddle of cost {at.values.cost:.6g}"
         return ""
 
+    def _explained(self, failure: str, values: Values) -> str:
+        """Reason of a failure, with the constraints that are violated."""
+        if violated := self.worst(values):
+            return f"{failure}; {violated}"
+        if failure.startswith(UNMET):
+            return "all constraints are met, but no step lowers the cost: it may have a corner there"
+        return f"{failure}; all constraints are met, but the cost can still be lowered: allow more iterations"
+
     def worst(self, values: Values) -> str:
-        """Words for the constraints that are violated most: of the largest violations the kinds, three at most."""
+        """Words for the constraints that are violated most: of the largest violations the kinds, three at most; ""
+        where all are met.
+        """
         off, beyond = np.abs(values.equations), self.bounds.beyond(values.inequalities)
         by = np.concatenate([off, beyond])
-        if not by.max() > FEASIBLE:
-            return "all constraints are met, but the cost can still be lowered: allow more iterations"
         words: dict[str, str] = {}
         for row in np.argsort(-by, kind="stable"):
-            if len(words) == KINDS or not by[row] > NOTABLE * by.max():
+            if len(words) == KINDS or not by[row] > max(NOTABLE * by.max(), FEASIBLE):
                 break
             kind, where = self._names(int(row))
             verb = "off" if row < len(off) else "beyond its bounds"
@@ -320,6 +340,12 @@ class InteriorPoint:
                 f"start, xi_start: {names[row]} is {at.values.inequalities[row]:.6g} there, beyond its bounds "
                 f"({lower[row]:g}, {upper[row]:g}): begin elsewhere, or widen them"
             )
+
+    def _curvature(self, at: Linearisation) -> float:
+        """Largest second derivative of the cost by one of the controls at the first nodes of the intervals."""
+        of_state = 2 * self.problem.system.group.dim
+        controls = range(of_state, self.problem.width)
+        return float(np.abs([at.hessian.intervals[:, i, i] for i in controls]).max(initial=0.0))
 
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""
@@ -534,7 +560,7 @@ class InteriorPoint:
             return point._replace(motion=motion), f"no convergence in {self.iterations} iterations"
         *_, (motion, _) = search.motions(motion, 1e-6)
         self.iterations = search.iterations
-        return point._replace(motion=motion), "not all constraints can be met near this guess"
+        return point._replace(motion=motion), UNMET
 
 
 def _is_given(at: Linearisation) -> np.ndarray:

@@ -24,7 +24,8 @@ import scipy.linalg
 
 from geonh.arguments.precision import refuse_traced
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_constant, as_count, as_float64
+from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
+from geonh.control.feedback import semidefinite
 from geonh.control.kalman_steps import Corrected, ObservedModel, advanced, corrected
 from geonh.engine import batch_of_one, first_of_batch, prepared
 from geonh.geometry.field import takes_parameters, tried
@@ -38,6 +39,8 @@ from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces
 
+LARGEST = 1e100
+"""Bound of standard deviations, whose squares are numbers."""
 CONVERGED = 1e-8
 """Change of an error, relative to its standard deviation, at which the iteration ends."""
 
@@ -110,23 +113,30 @@ class KalmanFilter:
             raise ValueError(f"sigma must be a number, or of shape [{self._size}], got {list(numbers.noise.shape)}")
 
     def __call__(self, y: Any = None, u: Any = None) -> Belief:
-        """Belief after a step under controls u, shape=[n_u], and an observation y at its end, shape=[q].
+        """Belief after a step under controls u, shape=[n_u], zero when left out, and an observation y at its end,
+        shape=[q].
 
         Entries of y that are nan were not observed; without y there is none.
 
         Raises
         ------
         RuntimeError
-            If the step fails.
+            If the step fails; the belief is then as before.
         ValueError, TypeError
-            For invalid input.
+            For invalid input, or an observation that is not finite near the belief, which is then as before.
         """
-        seen = None if y is None else self._observed(y)
-        self.predict(u)
-        return self.belief if seen is None else self.update(seen)
+        seen, before = None if y is None else self._observed(y), self.belief
+        try:
+            self.predict(u)
+            return self.belief if seen is None else self.update(seen)
+        except Exception:
+            self.belief = before
+            raise
 
     def predict(self, u: Any = None) -> Belief:
-        """Belief after a step under controls u, shape=[n_u], constant during it; RuntimeError if the step fails."""
+        """Belief after a step under controls u, shape=[n_u], constant during it, zero when left out; RuntimeError if
+        the step fails.
+        """
         before, dt, n_u = self.belief, self._model.dt, self._numbers.n_controls
         u = np.zeros(n_u) if u is None else as_float64(u, "u", (n_u,))
         found = self._one(self._advance, (before.t, before.g, before.xi, u))
@@ -139,7 +149,9 @@ class KalmanFilter:
         return self.belief
 
     def update(self, y: Any) -> Belief:
-        """Belief after an observation y, shape=[q], at the present time; ValueError for another shape."""
+        """Belief after an observation y, shape=[q], at the present time; ValueError for another shape, or if the
+        function ``observe`` or its derivative is not finite there.
+        """
         y = self._observed(y)
         seen, prior, P = ~np.isnan(y), self.belief, self.belief.covariance
         R = np.diag(np.broadcast_to(self._numbers.noise, (self._size,))[seen] ** 2)
@@ -148,7 +160,7 @@ class KalmanFilter:
         innovation = np.full(self._size, np.nan)
         for i in range(self._numbers.iterations if seen.any() else 0):
             H = at.slope[seen]
-            root = scipy.linalg.cho_factor(H @ P @ H.T + R, lower=True)
+            root = self._root(at, H @ P @ H.T + R, seen)
             if not i:
                 innovation[seen] = scipy.linalg.solve_triangular(root[0], (y - at.observation)[seen], lower=True)
             gain = scipy.linalg.cho_solve(root, H @ P).T
@@ -164,6 +176,19 @@ class KalmanFilter:
         covariance = at.reset @ posterior @ at.reset.T
         self.belief = Belief(prior.t, at.g, at.xi, (covariance + covariance.T) / 2, innovation)
         return self.belief
+
+    def _root(self, at: Corrected, covariance: Any, seen: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Cholesky factor of the covariance of an innovation."""
+        for what, values in (("", at.observation), ("the derivative of ", at.slope)):
+            if not np.isfinite(values[seen]).all():
+                raise ValueError(f"{what}observe is not finite near the belief, at t = {self.belief.t:g} s")
+        try:
+            return scipy.linalg.cho_factor(covariance, lower=True)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                "the covariance of the innovation is beyond double precision: errors, disturbance and sigma are too "
+                "large or too small"
+            ) from error
 
     def _observed(self, y: Any) -> np.ndarray:
         """Validated observation."""
@@ -271,7 +296,7 @@ def _covariance(given: Any, name: str, size: int) -> np.ndarray:
     if values.shape not in ((), (size,), (size, size)):
         raise ValueError(f"{name} must be a number, or of shape [{size}] or [{size}, {size}], got {list(values.shape)}")
     if values.ndim < 2:
+        if not np.all((values >= 0) & (values < LARGEST)):
+            raise ValueError(f"{name} must be standard deviations between 0 and {LARGEST:g}, got {shortly(given)}")
         return np.diag(np.broadcast_to(values, (size,)) ** 2)
-    if not np.linalg.eigvalsh((values + values.T) / 2)[0] >= -1e-12 * np.abs(values).max():
-        raise ValueError(f"{name} must be positive semidefinite")
-    return (values + values.T) / 2
+    return semidefinite(values, name)

@@ -319,9 +319,11 @@ def optimal_control(
         t0=t0,
     )
     problem = Transcription.of(parts, method, steering)
+    first = next(motions(problem))
+    problem = problem.in_units_of(first)
     max_iterations = as_count(max_iterations, "max_iterations")
     wanted = None if tries is None else as_count(tries, "tries")
-    InteriorPoint(problem).refuse_start(next(motions(problem)))
+    InteriorPoint(problem).refuse_start(first)
     attempts = Attempts(problem, max_iterations, solver)
     search = best_of(problem, _outcomes(attempts, guess), wanted, is_given=guess is not None)
     best, error = search.best

@@ -32,12 +32,15 @@ from geonh.groups.base import as_point
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK
+from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 
 SOFTNESS = 1e-4
 """Relaxation of bounds but those of controls, while a plan is followed: a state may be beyond them by a model error."""
 RENEWALS = 30
 """Maximum number of iterations for a plan that is solved anew."""
+SETTLED = 1e-6
+"""Violation of the equations of a plan with soft bounds, below which it is one."""
 FAR = 1.0
 """Violation of the plan's equations by a state, above which the plan is solved to the end."""
 
@@ -90,7 +93,9 @@ class ModelPredictiveControl:
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
         refuse_infinite(g, "g")
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
-        with np.errstate(over="ignore", invalid="ignore"):  # of states that are far too large, which are refused
+        with np.errstate(
+            over="ignore", invalid="ignore", divide="ignore"
+        ):  # of states that are far too large, which are refused
             updated = None
             if shifted is not None:
                 updated = self._solver.followed(shifted, self._barrier, self._iterations, SOFTNESS)
@@ -136,6 +141,11 @@ class ModelPredictiveControl:
             if found.solved:
                 self.solved += 1
                 return found.iterate
+            if near is None:  # from a state beyond its bounds there is a plan that returns, and exceeds them before
+                soft = self._solver.followed(found.iterate, self._barrier, RENEWALS, SOFTNESS)
+                if soft is not None and self._solver.off(soft) < SETTLED:
+                    self.solved += 1
+                    return soft
         if near is not None:
             return near
         raise RuntimeError(f"no plan of {self._problem.system.name} from this state at t = {t:g} s: {found.reason}")
@@ -193,12 +203,13 @@ def mpc(
     .. [Diehl2005] M. Diehl, H. G. Bock, J. P. Schlöder, "A real-time iteration scheme for nonlinear optimization in
        optimal feedback control", SIAM J. Control Optim. 43 (2005), 1714–1736.
     """
-    method = as_method(RKMK() if method is None else method)
+    default = RKMK() if system.holonomic is None else SymmetricProjection()
+    method = as_method(default if method is None else method)
     n_newton = as_count(iterations, "iterations")
     mu = float(as_constant(barrier, "barrier"))
     if not mu > 0:
         raise ValueError(f"barrier must be positive, got {barrier}")
-    start = None if system.holonomic is None else end
+    start = end if system.holonomic is None or end is not None else _on_constraints(system)
     phases = as_phases(system, None, as_duration(horizon, "horizon"), n_steps)
     steering = steering_problem(
         phases,
@@ -207,4 +218,16 @@ def mpc(
         Wanted(cost, terminal_cost, bounds, rates, limits, path, terminal),
         n_controls=n_controls,
     )
-    return ModelPredictiveControl(Transcription.of(phases, method, steering), n_newton, mu)
+    problem = Transcription.of(phases, method, steering)
+    return ModelPredictiveControl(problem.in_units_of(next(motions(problem))), n_newton, mu)
+
+
+def _on_constraints(system: System) -> Any:
+    """A point on φ = 0, near the identity or another point about it."""
+    rng, group = np.random.default_rng(0), system.group
+    for scale in (0.0, *np.repeat([0.1, 1.0], TRIES // 2)):
+        try:
+            return system.project_position(group.exp(scale * rng.normal(size=group.dim)))
+        except ValueError as error:
+            reason = error
+    raise ValueError(f"no configuration of {system.name} is known for the plans: give end=; {reason}")

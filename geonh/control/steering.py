@@ -180,7 +180,7 @@ def _refuse_end_beyond(bounds: Inequalities, places: tuple[int, ...], states: St
         if place < len(given) and not low - ON_BOUND <= given[place] <= high + ON_BOUND:
             which = "end" if place < len(point) else "xi_end"
             raise ValueError(
-                f"{which}: {name} is {given[place]:.6g} there, beyond its bounds ({low:g}, {high:g}): end elsewhere, "
+                f"{which}: {name} is {given[place]:.10g} there, beyond its bounds ({low:g}, {high:g}): end elsewhere, "
                 "or widen them"
             )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -37,9 +37,12 @@ from geonh.control.linearisation import Jacobian, Linearisation, Parts, gathered
 from geonh.control.phases import Phase
 from geonh.control.steering import SteeringProblem
 from geonh.engine import prepared
-from geonh.groups.base import Point
+from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
+
+MODERATE, EXTREME = 0.125, 256.0
+"""Change of the velocities in a step by a control in good units, and the factor beyond which other units are taken."""
 
 
 class DiscreteMotion(NamedTuple):
@@ -68,11 +71,14 @@ class Transcription:
     phases : tuple of Phase
     method : Integrator
     steering : SteeringProblem
+    units : float or ndarray, shape=[n_u]
+        Units of the unknowns δu.
     """
 
     phases: tuple[Phase, ...]
     method: Integrator
     steering: SteeringProblem
+    units: ArrayLike = 1.0
 
     @classmethod
     def of(cls, phases: tuple[Phase, ...], method: Integrator, steering: SteeringProblem) -> Transcription:
@@ -87,6 +93,31 @@ class Transcription:
                     low, high = (f"{np.floor(place) + i:g}/{K}" for i in (0, 1))
                     raise ValueError(f"{name}: {place / K:g} of the span is no node of {K} steps; {low} and {high} are")
         return cls(ranked, method, steering)
+
+    def in_units_of(self, motion: DiscreteMotion) -> Transcription:
+        """The same, with units in which controls that hardly change the velocities about a motion, or much more than
+        by themselves, as those of heavy bodies do in newtons, change them by ``MODERATE``: powers of two.
+        """
+        n, m = 2 * self.system.group.dim, self.width
+        E = np.abs(self.transitions(motion))
+        changes = (E[:, :, n:m] + E[:, :, m + n : 2 * m]).max(axis=(0, 1))
+        is_extreme = (changes > 0) & ~((changes > MODERATE / EXTREME) & (changes < MODERATE * EXTREME))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            units = np.where(is_extreme, np.exp2(np.rint(np.log2(MODERATE / changes))), 1.0)
+        return replace(self, units=np.where(np.isfinite(units), units, 1.0))
+
+    @functools.cached_property
+    def _units(self) -> np.ndarray | None:
+        """Units of all unknowns, shape=[size]; None where they are those of the system."""
+        if np.all(np.asarray(self.units) == 1.0):
+            return None
+        of_controls = np.broadcast_to(np.asarray(self.units), self.steering.n_controls)
+        of_node = np.concatenate([np.ones(2 * self.system.group.dim), of_controls])
+        rest = np.ones(self.n_shared + self._n_start)
+        return np.concatenate([np.tile(of_node, self.n_steps + 1), rest])
+
+    def _in_system_units(self, step: np.ndarray) -> np.ndarray:
+        return step if self._units is None else step * self._units
 
     @property
     def system(self) -> System:
@@ -303,7 +334,7 @@ class Transcription:
 
     def values(self, motion: DiscreteMotion, step: np.ndarray | None = None) -> Values:
         """Cost, and vectors of equations and inequalities, of a motion perturbed by a step, shape=[size]."""
-        step = np.zeros(self.size) if step is None else step
+        step = np.zeros(self.size) if step is None else self._in_system_units(step)
         data, columns = self.data(motion), self.columns
         inner = self._of_intervals(interval_values, (data.intervals, step[columns.intervals]))
         return _joined(inner, self._programs[end_values]((data.end, step[columns.end])))
@@ -317,7 +348,7 @@ class Transcription:
         step: np.ndarray | None = None,
     ) -> Linearisation:
         """Derivatives by a step, there, with the Hessian of the Lagrangian cost·J + equations·e + inequalities·c."""
-        step = np.zeros(self.size) if step is None else step
+        step = np.zeros(self.size) if step is None else self._in_system_units(step)
         data, shapes, columns = self.data(motion), self.shapes, self.columns
         split = zip(self.split(equations, shapes.equations), self.split(inequalities, shapes.inequalities), strict=True)
         inner, end = (Weights(e, c, np.full(len(e), cost)) for e, c in split)
@@ -334,6 +365,13 @@ class Transcription:
                 (part.cost, given),
             ):
                 np.copyto(block, 0.0, where=is_given)
+        if self._units is not None:
+            for part, of in zip(parts, columns, strict=True):
+                units = self._units[of]
+                part.hessian[...] *= units[:, :, None] * units[:, None, :]
+                for block in (part.equations, part.inequalities):
+                    block[...] *= units[:, None, :]
+                part.cost[...] *= units
         return Linearisation(
             values=_joined(*(part.values for part in parts)),
             gradient=gathered(Parts(*(part.cost for part in parts)), columns, self.size),
@@ -363,7 +401,7 @@ class Transcription:
 
     def moved(self, motion: DiscreteMotion, step: np.ndarray) -> DiscreteMotion:
         """Motion with the nodes g_k exp(η_k), ξ_k + δξ_k, u_k + δu_k, other durations, and other parameters."""
-        place = (self.n_steps + 1) * self.width
+        place, step = (self.n_steps + 1) * self.width, self._in_system_units(step)
         nodes, shared, start = np.split(step, [place, place + self.n_shared])
         nodes = nodes.reshape(self.n_steps + 1, self.width)
         if len(start):
