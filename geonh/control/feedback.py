@@ -26,8 +26,9 @@ from geonh.arguments.precision import float64
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_float64, refuse_infinite, shortly
 from geonh.control.ends import Ends
+from geonh.control.guess import interpolated
 from geonh.control.interval import Node, between
-from geonh.control.optimal import OptimalControl, interpolated
+from geonh.control.optimal import OptimalControl
 from geonh.control.phases import as_phases
 from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription

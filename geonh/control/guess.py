@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -15,10 +17,15 @@ from geonh.control.interval import relative
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import computed, mapped
 from geonh.groups.base import LieGroup, Point, as_points
+from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.results.trajectory import Trajectory
+from geonh.runs.solve import solve
 
 TRIES = 12
 """Maximum number of guesses where none is given."""
+AMPLITUDES, WEAKER = (16.0, 4.0, 64.0), 8
+"""Amplitudes of waves of the controls in turn, in units of those that lead about to the end; and how often they are
+halved where steps fail."""
 WAVE = 0.6
 """Standard deviation of the slow waves of perturbed guesses, in radians or metres."""
 
@@ -110,8 +117,8 @@ def given_motion(problem: Transcription, guess: Any, spans: np.ndarray) -> Discr
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
-    """Endless guesses: the path along a one-parameter subgroup, at rest; and slow waves about it, of a periodic motion
-    of its period and half of it.
+    """Endless guesses: the path along a one-parameter subgroup, at rest; slow waves about it, of a periodic motion of
+    its period and half of it; and for every third of them the motion under slow waves of the controls.
     """
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
@@ -125,8 +132,57 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     waves = np.sin(phase * [1, 2, 3]) / [1, 2, 3]
     if steering.start_is_given is not None:
         waves = np.concatenate([np.sin(2 * phase), 1 - np.cos(2 * phase), np.sin(4 * phase) / 2], axis=1)
-    random, step = np.random.default_rng(0), np.zeros(problem.size)
-    while True:
+    can_be_driven = steering.start_is_given is None and len(spans) == 1
+    random, step, amplitudes = np.random.default_rng(0), np.zeros(problem.size), itertools.cycle(AMPLITUDES)
+    for number in itertools.count():
         nodes = step[: (K + 1) * m].reshape(K + 1, m)
         nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
-        yield problem.moved(line, step)
+        if not (can_be_driven and number % 3 == 0):
+            yield problem.moved(line, step)
+            continue
+        controls = waves @ random.normal(size=(3, steering.n_controls))
+        driven = _driven(problem, line, next(amplitudes) * controls)
+        yield problem.moved(line, step) if driven is None else driven
+
+
+def _driven(problem: Transcription, line: DiscreteMotion, controls: np.ndarray) -> DiscreteMotion | None:
+    """Motion from the start under controls, in units in which they lead about to the end if they act for a quarter of
+    the time, weaker ones if steps fail; None if all do.
+    """
+    steering, K = problem.steering, problem.n_steps
+    first, last = (jax.tree.map(lambda a, i=i: a[i], line.g) for i in (0, -1))
+    way = 1 + np.abs(computed(relative, problem.system.group, (first, last))).max()
+    effects = problem.effects(line)
+    controls = controls * np.where(
+        effects > 0, way / steering.span / (K / 4 * np.where(effects > 0, effects, 1.0)), 0.0
+    )
+    times = steering.t0 + steering.span / K * np.arange(K + 1)
+    for _ in range(WEAKER):
+        at_nodes = isinstance(problem.method, SymmetricProjection)
+        run = solve(
+            problem.system,
+            problem.method,
+            g0=steering.start,
+            xi0=steering.xi_start,
+            t0=steering.t0,
+            dt=steering.span / K,
+            n_steps=K,
+            controls=controls if at_nodes else jax.tree_util.Partial(_at_time, times, controls),
+            throw=False,
+        )
+        if run.success:
+            return interpolated_motion(problem, DiscreteMotion(run.g, run.xi, controls, line.spans, 0.0), line.spans)
+        controls = controls / 2
+    return None
+
+
+def _at_time(times: Array, controls: Array, t: Array) -> Array:
+    return interpolated(t, times, controls)
+
+
+def interpolated(t: Any, knots: Any, u: Any) -> Any:
+    """u(t), linear between equally spaced knots, constant beyond them."""
+    place = jnp.clip((t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1), 0.0, len(knots) - 1.0)
+    i = jnp.minimum(jnp.floor(place).astype(int), len(knots) - 2)
+    u = jnp.asarray(u)
+    return u[i] + (place - i) * (u[i + 1] - u[i])

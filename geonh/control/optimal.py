@@ -17,7 +17,7 @@ import numpy as np
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.ends import Ends
-from geonh.control.guess import given_motion, interpolated_motion, motions
+from geonh.control.guess import given_motion, interpolated, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt
 from geonh.control.phases import as_phases, refuse_other_landings
@@ -362,11 +362,3 @@ def _outcomes(attempts: Attempts, guess: Any) -> Iterator[Outcome]:
         yield attempts.solve(given_motion(problem, guess, spans))
     for motion in motions(problem):
         yield attempts.solve(motion)
-
-
-def interpolated(t: Any, knots: Any, u: Any) -> Any:
-    """u(t), linear between equally spaced knots, constant beyond them."""
-    place = jnp.clip((t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1), 0.0, len(knots) - 1.0)
-    i = jnp.minimum(jnp.floor(place).astype(int), len(knots) - 2)
-    u = jnp.asarray(u)
-    return u[i] + (place - i) * (u[i + 1] - u[i])

@@ -94,16 +94,20 @@ class Transcription:
                     raise ValueError(f"{name}: {place / K:g} of the span is no node of {K} steps; {low} and {high} are")
         return cls(ranked, method, steering)
 
+    def effects(self, motion: DiscreteMotion) -> np.ndarray:
+        """Largest changes of the velocities in a step about a motion, by a unit of each control, shape=[n_u]."""
+        n, m = 2 * self.system.group.dim, self.width
+        E = np.abs(self.transitions(motion))
+        return (E[:, :, n:m] + E[:, :, m + n : 2 * m]).max(axis=(0, 1))
+
     def in_units_of(self, motion: DiscreteMotion) -> Transcription:
         """The same, with units in which controls that hardly change the velocities about a motion, or much more than
         by themselves, as those of heavy bodies do in newtons, change them by ``MODERATE``: powers of two.
         """
-        n, m = 2 * self.system.group.dim, self.width
-        E = np.abs(self.transitions(motion))
-        changes = (E[:, :, n:m] + E[:, :, m + n : 2 * m]).max(axis=(0, 1))
-        is_extreme = (changes > 0) & ~((changes > MODERATE / EXTREME) & (changes < MODERATE * EXTREME))
+        effects = self.effects(motion)
+        is_extreme = (effects > 0) & ~((effects > MODERATE / EXTREME) & (effects < MODERATE * EXTREME))
         with np.errstate(divide="ignore", invalid="ignore"):
-            units = np.where(is_extreme, np.exp2(np.rint(np.log2(MODERATE / changes))), 1.0)
+            units = np.where(is_extreme, np.exp2(np.rint(np.log2(MODERATE / effects))), 1.0)
         return replace(self, units=np.where(np.isfinite(units), units, 1.0))
 
     @functools.cached_property
