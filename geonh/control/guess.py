@@ -117,8 +117,8 @@ def given_motion(problem: Transcription, guess: Any, spans: np.ndarray) -> Discr
 
 
 def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
-    """Endless guesses: the path along a one-parameter subgroup, at rest; slow waves about it, of a periodic motion of
-    its period and half of it; and for every third of them the motion under slow waves of the controls.
+    """Endless guesses: the path along a one-parameter subgroup, at rest; and slow waves about it, of a periodic motion
+    of its period and half of it.
     """
     steering, K, m = problem.steering, problem.n_steps, problem.width
     start, end, n = steering.start, steering.start if steering.end is None else steering.end, problem.system.group.dim
@@ -132,17 +132,24 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     waves = np.sin(phase * [1, 2, 3]) / [1, 2, 3]
     if steering.start_is_given is not None:
         waves = np.concatenate([np.sin(2 * phase), 1 - np.cos(2 * phase), np.sin(4 * phase) / 2], axis=1)
-    can_be_driven = steering.start_is_given is None and len(spans) == 1
-    random, step, amplitudes = np.random.default_rng(0), np.zeros(problem.size), itertools.cycle(AMPLITUDES)
-    for number in itertools.count():
+    random, step = np.random.default_rng(0), np.zeros(problem.size)
+    while True:
         nodes = step[: (K + 1) * m].reshape(K + 1, m)
         nodes[:, :n] = waves @ random.normal(scale=WAVE, size=(3, n))
-        if not (can_be_driven and number % 3 == 0):
-            yield problem.moved(line, step)
-            continue
-        controls = waves @ random.normal(size=(3, steering.n_controls))
-        driven = _driven(problem, line, next(amplitudes) * controls)
-        yield problem.moved(line, step) if driven is None else driven
+        yield problem.moved(line, step)
+
+
+def driven_motions(problem: Transcription) -> Iterator[DiscreteMotion]:
+    """Endless guesses of a motion in one mode from a given start: under slow waves of the controls. They find motions
+    where few controls move many coordinates, as one torque turns a body.
+    """
+    line, steering = next(motions(problem)), problem.steering
+    waves = np.sin(np.pi * np.linspace(0, 1, problem.n_steps + 1)[:, None] * [1, 2, 3]) / [1, 2, 3]
+    random = np.random.default_rng(0)
+    for amplitude in itertools.cycle(AMPLITUDES):
+        controls = amplitude * waves @ random.normal(size=(3, steering.n_controls))
+        if (motion := _driven(problem, line, controls)) is not None:
+            yield motion
 
 
 def _driven(problem: Transcription, line: DiscreteMotion, controls: np.ndarray) -> DiscreteMotion | None:

@@ -6,6 +6,7 @@ min J(w) under the equations of ``transcription.py`` and the bounds, by the inte
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +18,12 @@ import numpy as np
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of, refuse_infinite
 from geonh.control.ends import Ends
-from geonh.control.guess import given_motion, interpolated, interpolated_motion, motions
+from geonh.control.guess import driven_motions, given_motion, interpolated, interpolated_motion, motions
 from geonh.control.interior_point import InteriorPoint, Iterate, Outcome
 from geonh.control.ipopt import require_ipopt
 from geonh.control.phases import as_phases, refuse_other_landings
 from geonh.control.redundancy import Attempts
-from geonh.control.search import best_of
+from geonh.control.search import SOLUTIONS, best_of
 from geonh.control.sought import Sought
 from geonh.control.steering import steering_problem
 from geonh.control.transcription import Transcription
@@ -259,7 +260,8 @@ def optimal_control(
     guess : optional
         An ``OptimalControl``, of any number of steps; a ``Trajectory``; a function of t that returns (g, u); or
         (points, controls), nodes with a leading axis and controls of shape=[·, n_u]. When left out the path along a
-        one-parameter subgroup, and slow waves about it.
+        one-parameter subgroup, slow waves about it, and where these fail, or beyond five solutions, motions under slow
+        waves of the controls.
     tries : int, optional
         Number of solutions, from different guesses, of which the best is returned. When left out, with a ``guess`` 1,
         and without one 5, or less if the least cost is found three times. At most 12 guesses more are tried.
@@ -360,5 +362,10 @@ def _outcomes(attempts: Attempts, guess: Any) -> Iterator[Outcome]:
         yield attempts.solve(made, warm if fits else None)
     elif guess is not None:
         yield attempts.solve(given_motion(problem, guess, spans))
-    for motion in motions(problem):
-        yield attempts.solve(motion)
+    waves, driven, solved, by_waves = motions(problem), driven_motions(problem), 0, 0
+    can_be_driven = steering.start_is_given is None and len(spans) == 1
+    for number in itertools.count():  # driven ones take longer: where others fail, or many are wanted
+        is_driven = can_be_driven and number > 1 and (not by_waves or (solved >= SOLUTIONS and number % 2 == 0))
+        outcome = attempts.solve(next(driven if is_driven else waves))
+        solved, by_waves = solved + outcome.solved, by_waves + (outcome.solved and not is_driven)
+        yield outcome

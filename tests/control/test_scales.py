@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import geonh as gn
 from geonh.control import closed_loop, kalman_filter, mpc, optimal_control, tracking
@@ -126,3 +127,16 @@ def test_what_no_regulator_holds_is_said():
         closed_loop(falling, lambda t, g, xi: None)
     with pytest.raises(ValueError, match=r"law returns a value of shape \[\], which the forces do not take"):
         closed_loop(falling, lambda t, g, xi: 1.0)
+
+
+@pytest.mark.slow
+def test_one_torque_turns_a_body():
+    """About three axes, from rest to rest; found from motions under waves of the torque, where paths lead nowhere."""
+    torque = np.array([1.0, 0.5, 0.2])
+    body = gn.System(gn.groups.SO3(), metric=[1.0, 2.0, 3.0], forces=lambda t, x, xi, u: u[0] * torque)
+    end = Rotation.from_rotvec([0.3, 0.4, 0.2]).as_matrix()
+    found = optimal_control(body, end=end, n_controls=1, span=6.0, n_steps=20)
+    assert found.cost < 45
+    assert found.residual < 1e-12
+    run = found.trajectory()
+    np.testing.assert_allclose(run.g[-1], end, atol=1e-9)
