@@ -28,6 +28,7 @@ from geonh.integrators.validity import Result, cosine
 from geonh.integrators.variable_steps import (
     VariableSteps,
     as_sizes,
+    as_tolerance,
     relative_error,
     rescaled,
     without_derivatives,
@@ -92,7 +93,7 @@ class ErrorControlled(VariableSteps):
         self, method: Integrator, tolerance: float, *, max_step: float = np.inf, sizes: Any = (1.0, 1.0)
     ) -> None:
         self.sizes = as_sizes(sizes)
-        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
+        self.method, self.tolerance = method, as_tolerance(tolerance)
         longest = as_constant(max_step, "max_step", finite=False)
         self.max_step = np.float64(longest if longest == np.inf else as_positive(longest, "max_step"))
 

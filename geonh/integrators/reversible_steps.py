@@ -23,10 +23,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
-from geonh.arguments.validators import as_constant
 from geonh.geometry.field import check_arguments, guarded
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -37,6 +35,7 @@ from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import (
     VariableSteps,
     as_sizes,
+    as_tolerance,
     relative_error,
     rescaled,
     without_derivatives,
@@ -107,7 +106,7 @@ class ReversibleSteps(VariableSteps):
         self, method: Integrator, tolerance: float, *, monitor: Callable | None = None, sizes: Any = (1.0, 1.0)
     ) -> None:
         self.sizes = as_sizes(sizes)
-        self.method, self.tolerance = method, np.float64(as_constant(tolerance, "tolerance", positive=True))
+        self.method, self.tolerance = method, as_tolerance(tolerance)
         if monitor is not None:
             check_arguments(monitor, "t, g, xi", "monitor")
         self.monitor = monitor

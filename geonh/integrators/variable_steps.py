@@ -23,6 +23,8 @@ from geonh.integrators.node import Pace
 from geonh.integrators.validity import Result, held_at, judge, unless_risen
 from geonh.mechanics.system import System
 
+ROUNDING = 1e-18
+"""Least tolerance: errors of this size are below rounding."""
 FIRST_CHANGE = 0.01
 """Largest change of a coordinate of the group in the first step, relative to the size of g."""
 
@@ -103,6 +105,14 @@ def relative_error(sizes: tuple, place: Array, of_g: Array, of_xi: Array, *veloc
     return jnp.maximum(
         jnp.max(jnp.abs(of_g), initial=0.0) / farthest, jnp.max(jnp.abs(of_xi), initial=0.0) / (sizes[1] + fastest)
     )
+
+
+def as_tolerance(tolerance: Any) -> np.float64:
+    """Validated tolerance; ValueError for one that the rounding of a step exceeds, with which steps were endless."""
+    value = np.float64(as_constant(tolerance, "tolerance", positive=True))
+    if value < ROUNDING:
+        raise ValueError(f"tolerance must be at least {ROUNDING:g}, of the size of rounding errors, got {tolerance:g}")
+    return value
 
 
 def as_sizes(sizes: Any) -> tuple[np.float64, np.float64]:

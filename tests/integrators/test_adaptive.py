@@ -412,6 +412,8 @@ def test_the_derivative_of_reversible_steps_is_that_of_the_scheme():
         ("gni", {"tolerance": 1e-6, "t_end": 1.0}, "GNI has steps of one length: .* take RKMK"),
         (CONTROLLED, {"tolerance": 1e-6, "t_end": 1.0}, "has a tolerance of its own already"),
         (None, {"tolerance": -1.0, "t_end": 1.0}, "tolerance must be positive"),
+        (None, {"tolerance": 1e-60, "t_end": 1.0}, "tolerance must be at least 1e-18"),
+        ("gauss4", {"tolerance": 1e-60, "t_end": 1.0}, "tolerance must be at least 1e-18"),
         (None, {"tolerance": 1e-6, "n_steps": 10}, "n_steps of variable length need dt"),
         (None, {"tolerance": 1e-6, "t_end": 1.0, "dt": -0.1}, "dt = -0.1 leads away from t_end = 1"),
         (None, {"tolerance": 1e-6}, "are both missing"),
