@@ -1,7 +1,8 @@
 """Exported code: sizes, times of export, times of a step in C, node and Chromium, and script of a live page a frame.
 
-On demand: ``python tests/benchmarks/test_export.py --page`` renews the table of docs/export.md, and
-``pytest -m benchmark -s tests/benchmarks/test_export.py`` prints it and asserts that WebAssembly is not much slower.
+On demand: ``python tests/benchmarks/test_export.py --page`` renews the table of docs/export.md and its sentence on
+frames, and ``pytest -m benchmark -s tests/benchmarks/test_export.py`` prints the table and asserts that WebAssembly is
+not much slower.
 """
 
 import ctypes
@@ -226,6 +227,18 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def of_all_pages():
+    """Sentence on the frames of the live pages of all systems."""
+    with tempfile.TemporaryDirectory() as folder, launched() as browser:
+        found = frames(browser, Path(folder))
+    first, *_, last = sorted(found, key=found.get)
+    fastest, slowest = (f"{found[name]:.1f} ms ({name})" for name in (first, last))
+    return (
+        f"Of the live pages of all {len(found)} systems of the catalogue, each with its own method, a frame's script\n"
+        f"takes {fastest} to {slowest}, in the median {np.median([*found.values()]):.1f} ms.\n"
+    )
+
+
 def all_rows():
     with tempfile.TemporaryDirectory() as folder, launched() as browser:
         return [measured(*pair, Path(folder), browser) for pair in SYSTEMS]
@@ -238,7 +251,7 @@ def test_webassembly_is_not_much_slower_than_native_code():
 
 
 if __name__ == "__main__":
-    written = table(all_rows())
+    written = f"{table(all_rows())}\n{of_all_pages()}"
     print(written)
     if "--page" in sys.argv:
         text = PAGE.read_text(encoding="utf-8")
