@@ -209,6 +209,7 @@ def mpc(
     mu = float(as_constant(barrier, "barrier"))
     if not mu > 0:
         raise ValueError(f"barrier must be positive, got {barrier}")
+    end = None if end is None else system.point(end, name="end")
     start = end if system.holonomic is None or end is not None else _on_constraints(system)
     phases = as_phases(system, None, as_duration(horizon, "horizon"), n_steps)
     steering = steering_problem(

@@ -44,7 +44,7 @@ def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
         if array.dtype.kind in "fc":
             parts = np.stack([array.real, array.imag]).astype(np.float64)
             largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
+            exponent = int(np.frexp(1.1 * largest)[1]) if 1e-290 < largest < 1e300 else 0
             sha.update(str(exponent).encode())
             unit = np.ldexp(SAME, exponent)
             with np.errstate(over="ignore"):  # of the largest numbers there are
