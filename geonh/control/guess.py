@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,13 +140,13 @@ def motions(problem: Transcription) -> Iterator[DiscreteMotion]:
 
 
 def driven_motions(problem: Transcription) -> Iterator[DiscreteMotion]:
-    """Endless guesses of a motion in one mode from a given start: under slow waves of the controls. They find motions
-    where few controls move many coordinates, as one torque turns a body.
+    """Guesses of a motion in one mode from a given start: under slow waves of the controls. They find motions where few
+    controls move many coordinates, as one torque turns a body.
     """
     line, steering = next(motions(problem)), problem.steering
     waves = np.sin(np.pi * np.linspace(0, 1, problem.n_steps + 1)[:, None] * [1, 2, 3]) / [1, 2, 3]
     random = np.random.default_rng(0)
-    for amplitude in itertools.cycle(AMPLITUDES):
+    for amplitude in TRIES * AMPLITUDES:
         controls = amplitude * waves @ random.normal(size=(3, steering.n_controls))
         if (motion := _driven(problem, line, controls)) is not None:
             yield motion
@@ -159,24 +159,24 @@ def _driven(problem: Transcription, line: DiscreteMotion, controls: np.ndarray) 
     steering, K = problem.steering, problem.n_steps
     first, last = (jax.tree.map(lambda a, i=i: a[i], line.g) for i in (0, -1))
     way = 1 + np.abs(computed(relative, problem.system.group, (first, last))).max()
-    effects = problem.effects(line)
-    controls = controls * np.where(
-        effects > 0, way / steering.span / (K / 4 * np.where(effects > 0, effects, 1.0)), 0.0
-    )
+    effects = K / 4 * problem.effects(line)
+    controls = controls * np.where(effects > 0, way / steering.span / np.where(effects > 0, effects, 1.0), 0.0)
     times = steering.t0 + steering.span / K * np.arange(K + 1)
     for _ in range(WEAKER):
         at_nodes = isinstance(problem.method, SymmetricProjection)
-        run = solve(
-            problem.system,
-            problem.method,
-            g0=steering.start,
-            xi0=steering.xi_start,
-            t0=steering.t0,
-            dt=steering.span / K,
-            n_steps=K,
-            controls=controls if at_nodes else jax.tree_util.Partial(_at_time, times, controls),
-            throw=False,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a guess
+            run = solve(
+                problem.system,
+                problem.method,
+                g0=steering.start,
+                xi0=steering.xi_start,
+                t0=steering.t0,
+                dt=steering.span / K,
+                n_steps=K,
+                controls=controls if at_nodes else jax.tree_util.Partial(_at_time, times, controls),
+                throw=False,
+            )
         if run.success:
             return interpolated_motion(problem, DiscreteMotion(run.g, run.xi, controls, line.spans, 0.0), line.spans)
         controls = controls / 2

@@ -366,6 +366,6 @@ def _outcomes(attempts: Attempts, guess: Any) -> Iterator[Outcome]:
     can_be_driven = steering.start_is_given is None and len(spans) == 1
     for number in itertools.count():  # driven ones take longer: where others fail, or many are wanted
         is_driven = can_be_driven and number > 1 and (not by_waves or (solved >= SOLUTIONS and number % 2 == 0))
-        outcome = attempts.solve(next(driven if is_driven else waves))
+        outcome = attempts.solve((next(driven, None) if is_driven else None) or next(waves))
         solved, by_waves = solved + outcome.solved, by_waves + (outcome.solved and not is_driven)
         yield outcome
