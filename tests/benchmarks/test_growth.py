@@ -154,10 +154,15 @@ def table(most=60):
     return rows
 
 
+def of_three_digits(number):
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
 def line(kind, velocities, cells, rival):
     """Row of the page's table."""
-    numbers = [f"{c.first:.1f} s, {c.step:.3g} µs, {c.memory:.2f} GB" for c in cells.values()]
-    return f"| {TITLES[kind]} | {velocities} | {' | '.join(numbers)} | {'–' if rival is None else f'{rival:.3g} µs'} |"
+    numbers = [f"{c.first:.1f} s, {of_three_digits(c.step)} µs, {c.memory:.2f} GB" for c in cells.values()]
+    beside = "–" if rival is None else f"{of_three_digits(rival)} µs"
+    return f"| {TITLES[kind]} | {velocities} | {' | '.join(numbers)} | {beside} |"
 
 
 def drawn(rows, path):
