@@ -93,9 +93,7 @@ class ModelPredictiveControl:
         g, xi, t = as_point(group, g, "g"), as_float64(xi, "xi", (group.dim,)), float(as_constant(t, "t"))
         refuse_infinite(g, "g")
         shifted = None if self._iterate is None else self._shifted(self._iterate, t, g, xi)
-        with np.errstate(
-            over="ignore", invalid="ignore", divide="ignore"
-        ):  # of states that are far too large, which are refused
+        with np.errstate(all="ignore"):  # of states that are far too large, which are refused
             updated = None
             if shifted is not None:
                 updated = self._solver.followed(shifted, self._barrier, self._iterations, SOFTNESS)

@@ -351,7 +351,8 @@ def _difference(there: FunctionValues, here: FunctionValues, name: str, same_too
     a, b = there.values[name], here.values[name]
     if a.shape != b.shape:
         return f"{a.shape[1]} numbers there, {b.shape[1]} here"
-    apart = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     if not np.all(apart <= SAME * np.max(np.abs(a), where=np.isfinite(a), initial=1e-290)):
         i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
         return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
