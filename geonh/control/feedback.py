@@ -30,7 +30,7 @@ from geonh.control.guess import interpolated
 from geonh.control.interval import Node, between
 from geonh.control.optimal import OptimalControl
 from geonh.control.phases import as_phases
-from geonh.control.steering import steering_problem
+from geonh.control.steering import default_method, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.control.wanted import Wanted
 from geonh.control.wanted import effort as u_squared
@@ -38,8 +38,6 @@ from geonh.engine import Precise, as_numbers
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.field import Field, check_arguments, evaluated, tried
 from geonh.groups.base import LieGroup, Point, as_point
-from geonh.integrators.runge_kutta import RKMK
-from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.wiener import Wiener
 from geonh.mechanics.system import System, replaced
 from geonh.results.trajectory import Trajectory
@@ -264,7 +262,7 @@ def _of_run(run: Trajectory) -> tuple[Transcription, DiscreteMotion]:
         raise ValueError("motion must be a run that solve made here, with controls=, about which the regulator acts")
     steps, controls = np.diff(run.t), run.clock.controls
     if len(steps) and steps[0] < 0:
-        raise ValueError("motion must run forwards: the regulator acts from its begin to its end")
+        raise ValueError("motion must run forwards: the regulator acts from its start to its end")
     if len(steps) < 2 or not np.allclose(steps, steps.mean(), rtol=1e-9, atol=0.0):
         advice = "take run(np.linspace(run.t[0], run.t[-1], K + 1))" if callable(controls) else "save_every=1"
         raise ValueError(f"motion must have at least three nodes, equally spaced: {advice}")
@@ -274,7 +272,7 @@ def _of_run(run: Trajectory) -> tuple[Transcription, DiscreteMotion]:
     if u.ndim != 2:
         raise ValueError(f"motion must have controls that are a vector, got those of shape {list(u.shape[1:])}")
     phases = as_phases(run.system, None, run.t[-1] - run.t[0], len(steps))
-    method = RKMK() if run.system.holonomic is None else SymmetricProjection()
+    method = default_method(run.system)
     ends, wanted = Ends(jax.tree.map(lambda a: a[0], run.g), run.xi[0], None, None), Wanted(cost=u_squared)
     problem = steering_problem(phases, method, ends, wanted, n_controls=u.shape[1], t0=run.t[0])
     spans = np.array([phases[0].span])

@@ -143,24 +143,22 @@ def driven_motions(problem: Transcription) -> Iterator[DiscreteMotion]:
     """Guesses of a motion in one mode from a given start: under slow waves of the controls. They find motions where few
     controls move many coordinates, as one torque turns a body.
     """
-    line, steering = next(motions(problem)), problem.steering
-    waves = np.sin(np.pi * np.linspace(0, 1, problem.n_steps + 1)[:, None] * [1, 2, 3]) / [1, 2, 3]
+    line, steering, K = next(motions(problem)), problem.steering, problem.n_steps
+    first, last = (jax.tree.map(lambda a, i=i: a[i], line.g) for i in (0, -1))
+    way = 1 + np.abs(computed(relative, problem.system.group, (first, last))).max()
+    effects = K / 4 * problem.effects(line)  # of a unit on the velocities, in a quarter of the time
+    units = np.where(effects > 0, way / steering.span / np.where(effects > 0, effects, 1.0), 0.0)
+    waves = np.sin(np.pi * np.linspace(0, 1, K + 1)[:, None] * [1, 2, 3]) / [1, 2, 3]
     random = np.random.default_rng(0)
     for amplitude in TRIES * AMPLITUDES:
-        controls = amplitude * waves @ random.normal(size=(3, steering.n_controls))
-        if (motion := _driven(problem, line, controls)) is not None:
+        controls = amplitude * units * (waves @ random.normal(size=(3, steering.n_controls)))
+        if (motion := _driven(problem, controls)) is not None:
             yield motion
 
 
-def _driven(problem: Transcription, line: DiscreteMotion, controls: np.ndarray) -> DiscreteMotion | None:
-    """Motion from the start under controls, in units in which they lead about to the end if they act for a quarter of
-    the time, weaker ones if steps fail; None if all do.
-    """
-    steering, K = problem.steering, problem.n_steps
-    first, last = (jax.tree.map(lambda a, i=i: a[i], line.g) for i in (0, -1))
-    way = 1 + np.abs(computed(relative, problem.system.group, (first, last))).max()
-    effects = K / 4 * problem.effects(line)
-    controls = controls * np.where(effects > 0, way / steering.span / np.where(effects > 0, effects, 1.0), 0.0)
+def _driven(problem: Transcription, controls: np.ndarray) -> DiscreteMotion | None:
+    """Motion from the start under controls at the nodes, weaker ones if steps fail; None if all do."""
+    steering, K, spans = problem.steering, problem.n_steps, problem.steering.spans
     times = steering.t0 + steering.span / K * np.arange(K + 1)
     for _ in range(WEAKER):
         at_nodes = isinstance(problem.method, SymmetricProjection)
@@ -178,7 +176,7 @@ def _driven(problem: Transcription, line: DiscreteMotion, controls: np.ndarray) 
                 throw=False,
             )
         if run.success:
-            return interpolated_motion(problem, DiscreteMotion(run.g, run.xi, controls, line.spans, 0.0), line.spans)
+            return interpolated_motion(problem, DiscreteMotion(run.g, run.xi, controls, spans, 0.0), spans)
         controls = controls / 2
     return None
 

@@ -145,14 +145,12 @@ class InteriorPoint:
         now = problem.values(motion)
         zero = np.zeros(len(now.equations))
         at = problem.linearised(motion, zero, np.zeros(len(now.inequalities)), 1.0)
-        for values, name in ((now.equations, problem.name), (now.inequalities, problem.bounds.names.__getitem__)):
+        names: tuple[Callable[[int], str], ...] = problem.name, problem.bounds.names.__getitem__
+        for values, name in zip((now.equations, now.inequalities), names, strict=True):
             if not np.isfinite(values).all():
                 raise ValueError(f"{name(int(np.isfinite(values).argmin()))}: not finite at the guess; give another")
-        for blocks, name in (
-            (at.equations.blocks, problem.name),
-            (at.inequalities.blocks, problem.bounds.names.__getitem__),
-        ):
-            sound = Parts(*(np.isfinite(block).all(axis=2) for block in blocks)).flat()
+        for jacobian, name in zip((at.equations, at.inequalities), names, strict=True):
+            sound = Parts(*(np.isfinite(block).all(axis=2) for block in jacobian.blocks)).flat()
             if not sound.all():
                 raise ValueError(
                     f"{name(int(sound.argmin()))}: its derivative is not finite at the guess, as that of a root or a "
@@ -343,9 +341,8 @@ class InteriorPoint:
 
     def _curvature(self, at: Linearisation) -> float:
         """Largest second derivative of the cost by one of the controls at the first nodes of the intervals."""
-        of_state = 2 * self.problem.system.group.dim
-        controls = range(of_state, self.problem.width)
-        return float(np.abs([at.hessian.intervals[:, i, i] for i in controls]).max(initial=0.0))
+        controls = slice(2 * self.problem.system.group.dim, self.problem.width)
+        return float(np.abs(np.diagonal(at.hessian.intervals, axis1=1, axis2=2)[:, controls]).max(initial=0.0))
 
     def _ignore_what_is_given(self, at: Linearisation) -> None:
         """Leave out bounds of values that no unknown changes: those of the first state."""

@@ -27,6 +27,7 @@ from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count, as_float64, shortly
 from geonh.control.feedback import semidefinite
 from geonh.control.kalman_steps import Corrected, ObservedModel, advanced, corrected
+from geonh.control.steering import default_method
 from geonh.engine import batch_of_one, first_of_batch, prepared
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
@@ -265,8 +266,7 @@ def kalman_filter(
     .. [Bourmaud2015] G. Bourmaud, R. Mégret, M. Arnaudon, A. Giremus, "Continuous-discrete extended Kalman filter on
        matrix Lie groups using concentrated Gaussian distributions", J. Math. Imaging Vis. 51 (2015), 209–228.
     """
-    default = RKMK() if system.holonomic is None else SymmetricProjection()
-    method = as_method(default if method is None else method)
+    method = as_method(default_method(system) if method is None else method)
     if not isinstance(method, RKMK | SymmetricProjection):
         raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
     refuse(method, system)

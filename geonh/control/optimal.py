@@ -25,7 +25,7 @@ from geonh.control.phases import as_phases, refuse_other_landings
 from geonh.control.redundancy import Attempts
 from geonh.control.search import SOLUTIONS, best_of
 from geonh.control.sought import Sought
-from geonh.control.steering import steering_problem
+from geonh.control.steering import default_method, steering_problem
 from geonh.control.transcription import Transcription
 from geonh.control.wanted import Wanted
 from geonh.engine import as_numbers, in_float64
@@ -307,8 +307,7 @@ def optimal_control(
     if one_of(solver, "solver", ("geonh", "ipopt")) == "ipopt":
         require_ipopt()
     parts = as_phases(system, phases, span, n_steps)
-    default = RKMK() if all(phase.system.holonomic is None for phase in parts) else SymmetricProjection()
-    method = as_method(default if method is None else method)
+    method = as_method(default_method(*(phase.system for phase in parts)) if method is None else method)
     if not isinstance(method, RKMK | SymmetricProjection):
         raise TypeError(f"method must be RKMK or SymmetricProjection, got {type(method).__name__}")
     steering = steering_problem(

@@ -25,14 +25,12 @@ from geonh.control.ends import Ends
 from geonh.control.guess import TRIES, motions, resampled
 from geonh.control.interior_point import InteriorPoint, Iterate
 from geonh.control.phases import as_duration, as_phases
-from geonh.control.steering import steering_problem
+from geonh.control.steering import default_method, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.control.wanted import Wanted
 from geonh.groups.base import as_point
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import as_method
-from geonh.integrators.runge_kutta import RKMK
-from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 
 SOFTNESS = 1e-4
@@ -201,8 +199,7 @@ def mpc(
     .. [Diehl2005] M. Diehl, H. G. Bock, J. P. Schlöder, "A real-time iteration scheme for nonlinear optimization in
        optimal feedback control", SIAM J. Control Optim. 43 (2005), 1714–1736.
     """
-    default = RKMK() if system.holonomic is None else SymmetricProjection()
-    method = as_method(default if method is None else method)
+    method = as_method(default_method(system) if method is None else method)
     n_newton = as_count(iterations, "iterations")
     mu = float(as_constant(barrier, "barrier"))
     if not mu > 0:

@@ -26,6 +26,9 @@ from geonh.geometry.field import argument_names
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.clock import Clock
+from geonh.integrators.runge_kutta import RKMK
+from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces
 
 SHORTEST, LONGEST = 1e-2, 1e3
@@ -66,6 +69,11 @@ class SteeringProblem(NamedTuple):
     def span(self) -> float:
         """Sum of the durations before they are found, s."""
         return float(np.sum(self.spans))
+
+
+def default_method(*systems: System) -> Integrator:
+    """Method of the steps where none is given: ``RKMK`` of order 4, with φ = 0 ``SymmetricProjection``."""
+    return RKMK() if all(system.holonomic is None for system in systems) else SymmetricProjection()
 
 
 def steering_problem(

@@ -102,9 +102,7 @@ def _values_of_transitions(trajectory: Record, modes: Modes, mode: int, nodes: n
     system, leaving = modes.systems[mode], modes.leaving(mode)
     at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
     guards = [guard for guard in modes.guards(mode) if not _name_in_library(guard.function)]
-    known = events_of(trajectory, system, tuple(guards), nodes)
-    values = {name.replace(EVENT, GUARD, 1): value for name, value in known.values.items()}
-    traces = {name.replace(EVENT, GUARD, 1): trace for name, trace in known.traces.items()}
+    _, values, traces = events_of(trajectory, system, tuple(guards), nodes, prefix=GUARD)
     for one in leaving:
         functions = {
             GUARD + one.name: one.guard.function,
@@ -134,7 +132,9 @@ def _name_in_library(function: Any) -> str:
     return f"{module}.{name}" if module.startswith("geonh.") else ""
 
 
-def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> FunctionValues:
+def events_of(
+    trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray, prefix: str = EVENT
+) -> FunctionValues:
     """Values and traces of the functions of events, with all multipliers equal to one."""
     if not events:
         return FunctionValues(nodes, {}, {})
@@ -144,7 +144,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     with float64():
         event_traces = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, event_traces, strict=True)]
-    names = [EVENT + event.name for event in events]
+    names = [prefix + event.name for event in events]
     values = {name: np.asarray(values_at_nodes)[:, i : i + 1] for i, name in enumerate(names)}
     return FunctionValues(nodes, values, dict(zip(names, traces, strict=True)))
 

@@ -20,7 +20,7 @@ acceleration, found by iteration; with one coefficient of friction it is the one
 
 Source: M. Antali, G. Stépán, *Nonsmooth analysis of three-dimensional slipping and rolling in the presence of dry
 friction*, Nonlinear Dynamics 97 (2019); A. Chatterjee, A. Ruina, *A new algebraic rigid-body collision law based on
-impulse space considerations*, J. Appl. Mech. 65 (1998), eqs. 14–16.
+impulse space considerations*, J. Appl. Mech. 65 (1998) 939.
 """
 
 from __future__ import annotations
