@@ -2,13 +2,14 @@
 
 import argparse
 import collections
+import functools
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
 
 
-def hunt(case: Callable[[int], Iterable[str]], about: str | None) -> None:
+def hunt(case: Callable[..., Iterable[str]], about: str | None, **options: int) -> None:
     """Try the cases of seeds, as long as there is time.
 
     Parameters
@@ -17,12 +18,17 @@ def hunt(case: Callable[[int], Iterable[str]], about: str | None) -> None:
         Gives the findings of a seed as lines; those that begin with ``~`` are counted only.
     about : str
         Shown by ``--help``.
+    **options : int
+        Further options of the command line, with their defaults, passed to ``case``.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seeds", nargs=2, type=int, default=(0, 100), metavar=("FIRST", "END"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, with its time")
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
+    case = functools.partial(case, **{name: getattr(given, name) for name in options})
     begin, cases, findings, others = time.monotonic(), 0, 0, collections.Counter()
     for seed in range(*given.seeds):
         if time.monotonic() - begin > given.seconds:

@@ -1,6 +1,7 @@
 """Random systems, whose runs, derivatives and forces are compared with equations that geonh has no part in.
 
-``python tests/hunt/systems.py --seeds 0 1000 --seconds 1500``; a seed always makes the same case.
+``python tests/hunt/systems.py --seeds 0 1000 --seconds 1500``; a seed always makes the same case. With ``--draws 20``
+the numbers of each case are parameters, and are drawn twenty times: as many systems with one compilation.
 """
 
 import dataclasses
@@ -62,6 +63,8 @@ class Case:
 
     rng: np.random.Generator
     seed: int
+    drawn: bool = False
+    """Its numbers are parameters, which can be drawn again."""
 
     def __post_init__(self) -> None:
         rng = self.rng
@@ -72,7 +75,7 @@ class Case:
         self.space = ref.Space([FACTORS[n][1]() for n in names])
         n, size = self.space.dim, self.space.size
         self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
-        self.takes = bool(rng.random() < 0.7)
+        self.takes = bool(rng.random() < 0.7) or self.drawn
         self.timed = {w for w in ("potential", "forms", "right", "phi", "metric") if rng.random() < 0.12}
         self.base, self.seen = self._base()
         self.rate = float(rng.uniform(0.5, 2.0))
@@ -128,7 +131,51 @@ class Case:
             self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
         self.v0 = self.flat(self.g0, np)
         self.speed = rng.normal(size=n)
-        self.x0 = self.v0
+        self.level = self.level_at_start()
+        self.compiled: dict[tuple, Callable] = {}
+        if self.drawn:
+            self.parameters |= self.numbers()
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Those of its numbers that its functions take from the parameters."""
+        names = ["phase", "v_of", "b_of", "B", "F", "C", "G", "phi_of", "level"]
+        names += ["mu", "b"] if "constant" not in self.kind else []
+        names += ["S", "M"] if self.metric_kind == "point" else []
+        return {name: getattr(self, name) for name in names if np.size(getattr(self, name))}
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Other numbers of the same sizes, and another start, for the same program."""
+        n, size = self.space.dim, self.space.size
+        self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
+        self.phase = rng.uniform(0, 6, size)
+        for name in ("v_of", "b_of", "B", "F", "C", "G", "phi_of", "mu", "b", "S"):
+            if name in self.numbers():
+                # another turn and another size of the numbers as they are, so that they stay as large
+                old = getattr(self, name)
+                new = old[..., rng.permutation(old.shape[-1])] if name != "S" else old[rng.permutation(size)]
+                setattr(
+                    self, name, new * rng.uniform(0.7, 1.3) * rng.choice([-1.0, 1.0], old.shape if name != "S" else ())
+                )
+        if "M" in self.numbers():
+            A = rng.normal(size=(n, n))
+            self.M = A @ A.T / n + np.eye(n)
+        if self.control_kind == "values":  # a function of the time belongs to the program
+            self.U = rng.normal(size=self.U.shape)
+        self.t0, self.span = float(rng.uniform(-3, 3)), self.span * float(rng.uniform(0.8, 1.2))
+        with gn.float64():
+            self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
+        self.v0 = self.flat(self.g0, np)
+        self.speed = rng.normal(size=n)
+        self.level = self.level_at_start()
+        self.parameters |= self.numbers()
+
+    def level_at_start(self) -> np.ndarray:
+        """Value at the start of what the constraints on positions keep."""
+        return self.phi_of @ self.features(self.v0, np, self.t0 if "phi" in self.timed else 0.0)
+
+    def number(self, name: str, p: Any) -> Any:
+        """A number of the parameters, or its own."""
+        return p[name] if p is not None and name in p else getattr(self, name)
 
     def _base(self) -> tuple[Any, np.ndarray]:
         """Argument ``base``, and which entries of a point the functions see."""
@@ -166,9 +213,9 @@ class Case:
             return self.flat(x, jnp)
         return jnp.zeros(len(self.phase)).at[np.flatnonzero(self.seen)].set(x)
 
-    def features(self, v: Any, xp: Any, t: Any = 0.0) -> Any:
+    def features(self, v: Any, xp: Any, t: Any = 0.0, p: Any = None) -> Any:
         """Bounded functions of the entries, which move with the time where t is given."""
-        return xp.cos(self.seen * v + self.phase + 0.7 * t)
+        return xp.cos(self.seen * v + self.number("phase", p) + 0.7 * t)
 
     def p(self, given: Any) -> Any:
         """Parameters: those given, or the system's own numbers."""
@@ -178,20 +225,20 @@ class Case:
         """Kinetic metric."""
         if self.metric_kind != "point":
             return self.M * (1.0 if xp is np else xp.ones(()))
-        f = self.features(v, xp, t if "metric" in self.timed else 0.0)
-        return self.M + self.p(p)["k"] * xp.tensordot(f, xp.asarray(self.S), 1)
+        f = self.features(v, xp, t if "metric" in self.timed else 0.0, p)
+        return self.number("M", p) + self.p(p)["k"] * xp.tensordot(f, xp.asarray(self.number("S", p)), 1)
 
     def potential_at(self, t: Any, v: Any, p: Any, xp: Any) -> Any:
         """Potential."""
-        f = self.features(v, xp, t if "potential" in self.timed else 0.0)
-        return self.p(p)["c"][0] * (self.v_of @ f) + 0.3 * (self.v_of @ f) ** 2
+        along = self.number("v_of", p) @ self.features(v, xp, t if "potential" in self.timed else 0.0, p)
+        return self.p(p)["c"][0] * along + 0.3 * along**2
 
     def forms_at(self, t: Any, v: Any, p: Any, xp: Any) -> Any:
         """Forms."""
         if "constant" in self.kind:
             return xp.asarray(self.mu)
-        f = self.features(v, xp, t if "forms" in self.timed else 0.0)
-        return self.mu + self.p(p)["c"][1] * xp.tensordot(xp.asarray(self.B), f, 1)
+        f = self.features(v, xp, t if "forms" in self.timed else 0.0, p)
+        return self.number("mu", p) + self.p(p)["c"][1] * xp.tensordot(xp.asarray(self.number("B", p)), f, 1)
 
     def right_at(self, t: Any, v: Any, p: Any, xp: Any) -> Any:
         """Right side."""
@@ -199,14 +246,13 @@ class Case:
             return xp.zeros(self.m)
         if "constant" in self.kind:
             return xp.asarray(self.b)
-        f = self.features(v, xp, t if "right" in self.timed else 0.0)
-        return self.p(p)["k"] * (self.b + self.b_of @ f)
+        f = self.features(v, xp, t if "right" in self.timed else 0.0, p)
+        return self.p(p)["k"] * (self.number("b", p) + self.number("b_of", p) @ f)
 
-    def phi_at(self, t: Any, v: Any, xp: Any) -> Any:
+    def phi_at(self, t: Any, v: Any, p: Any, xp: Any) -> Any:
         """Constraints on positions, zero at the start."""
-        time = t if "phi" in self.timed else 0.0
-        begin = self.features(self.x0, np, self.t0 if "phi" in self.timed else 0.0)
-        return self.phi_of @ (self.features(v, xp, time) - begin)
+        f = self.features(v, xp, t if "phi" in self.timed else 0.0, p)
+        return self.number("phi_of", p) @ f - self.number("level", p)
 
     def c_at(self, t: Any, v: Any, xi: Any, p: Any, xp: Any) -> Any:
         """Constraints on velocities."""
@@ -223,21 +269,23 @@ class Case:
         if self.drag:
             value = value - 0.3 * self.p(p)["k"] * xi - 0.05 * (xi @ xi) * xi
         if self.pushed:
-            value = value + (self.F @ self.features(v, xp)) * xp.cos(self.rate * t)
+            value = value + (self.number("F", p) @ self.features(v, xp, p=p)) * xp.cos(self.rate * t)
         if u is not None and self.control_kind != "none":
-            value = value + self.p(p)["c"][1] * (self.G @ xp.reshape(u, -1))
+            value = value + self.p(p)["c"][1] * (self.number("G", p) @ xp.reshape(u, -1))
         return value
 
-    def across_at(self, t: Any, v: Any, xi: Any, xp: Any) -> Any:
+    def across_at(self, t: Any, v: Any, xi: Any, p: Any, xp: Any) -> Any:
         """Forces of the multipliers, per multiplier."""
-        return self.C * (1.0 + 0.3 * xp.sin(t + xi[0]))
+        return self.number("C", p) * (1.0 + 0.3 * xp.sin(t + xi[0]))
 
     # --- in geonh ------------------------------------------------------------------------------------------
     def system(self) -> gn.System:
         """The system as a user writes it."""
         group, full = self.group, self
         self = object.__new__(type(full))  # what the functions capture, which geonh looks through, without the rest
-        kept = {key: value for key, value in vars(full).items() if key not in ("rng", "group", "space", "g0")}
+        kept = {
+            key: value for key, value in vars(full).items() if key not in ("rng", "group", "space", "g0", "compiled")
+        }
         vars(self).update(kept)
         takes, of = self.takes, self.entries
 
@@ -259,7 +307,7 @@ class Case:
                 v = of(x)
                 value = 0.5 * xi @ self.metric_at(t, v, p, jnp) @ xi - self.potential_at(t, v, p, jnp)
                 if self.linear_of is not None:
-                    value = value + (self.linear_of @ self.features(v, jnp)) @ xi
+                    value = value + (self.linear_of @ self.features(v, jnp, p=p)) @ xi
                 return value + 0.25 * self.quartic * (xi @ xi) ** 2
 
             if timed:
@@ -296,12 +344,7 @@ class Case:
         elif self.m:
             given["distribution"] = gn.Distribution(forms)
         if self.k:
-            phi = self.phi_at
-            given["holonomic"] = (
-                gn.time_dependent(lambda t, x: phi(t, of(x), jnp))
-                if "phi" in self.timed
-                else lambda x: phi(0.0, of(x), jnp)
-            )
+            given["holonomic"] = field(self.phi_at, "phi" in self.timed)
         if self.has_forces:
             given["forces"] = (
                 (lambda t, x, xi, u, p: self.force(t, of(x), xi, u, p, jnp))
@@ -309,7 +352,11 @@ class Case:
                 else lambda t, x, xi, u: self.force(t, of(x), xi, u, None, jnp)
             )
         if self.across:
-            given["multiplier_forces"] = lambda t, x, xi, lam: self.across_at(t, of(x), xi, jnp) @ lam
+            given["multiplier_forces"] = (
+                (lambda t, x, xi, lam, p: self.across_at(t, of(x), xi, p, jnp) @ lam)
+                if takes
+                else lambda t, x, xi, lam: self.across_at(t, of(x), xi, None, jnp) @ lam
+            )
         return gn.System(group, name=f"case {self.seed}", **given)
 
     def motion(self, drive: Callable | None = None) -> ref.Motion:
@@ -327,10 +374,10 @@ class Case:
             self.quartic,
             lambda t, v: self.potential_at(t, v, None, np),
             (lambda t, v, xi: self.force(t, v, xi, drive(t), None, np)) if self.has_forces else None,
-            (lambda t, v: self.phi_at(t, v, np)) if self.k else None,
+            (lambda t, v: self.phi_at(t, v, None, np)) if self.k else None,
             (lambda t, v, xi: self.c_at(t, v, xi, None, np)) if self.m else None,
             rows if self.m else None,
-            (lambda t, v, xi: self.across_at(t, v, xi, np)) if self.across else None,
+            (lambda t, v, xi: self.across_at(t, v, xi, None, np)) if self.across else None,
         )
 
     def admissible(self, v: Any, speed: Any, p: Any, xp: Any, t: Any = None) -> Any:
@@ -338,8 +385,8 @@ class Case:
         t = self.t0 if t is None else t
         mu, b = self.forms_at(t, v, p, xp), self.right_at(t, v, p, xp)
         if self.k:
-            rows = self.space.gradient(lambda t, v: self.phi_at(t, v, np), self.t0, self.v0)
-            ahead = self.space.along(lambda t, v: self.phi_at(t, v, np), self.t0, self.v0, 0 * self.speed, 1.0)
+            rows = self.space.gradient(lambda t, v: self.phi_at(t, v, None, np), self.t0, self.v0)
+            ahead = self.space.along(lambda t, v: self.phi_at(t, v, None, np), self.t0, self.v0, 0 * self.speed, 1.0)
             mu, b = xp.concatenate([xp.asarray(rows), mu]), xp.concatenate([xp.asarray(-ahead), b])
         if self.kind == "nonlinear" and xp is np:
             xi = np.array(speed)
@@ -387,32 +434,51 @@ def away(a: np.ndarray, b: np.ndarray) -> float:
     return float(d) if np.isfinite(d) else np.inf
 
 
-def case(seed: int) -> Iterator[str]:
+def case(seed: int, draws: int = 1) -> Iterator[str]:
     """Findings of a seed; a line that begins with ``~`` counts something else."""
-    made = Case(np.random.default_rng(seed), seed)
-    rng = np.random.default_rng([seed, 1])
+    made = Case(np.random.default_rng(seed), seed, drawn=draws > 1)
     name, method = made.method()
-    words = (
+    try:
+        system = made.system()
+    except Exception as error:
+        yield f"{type(error).__name__}: {str(error)[:300]} [{described(made, name)}]"
+        return
+    for draw in range(draws):
+        rng = np.random.default_rng([seed, 1, draw] if draw else [seed, 1])
+        if draw:
+            made.redraw(np.random.default_rng([seed, 2, draw]))
+        words = f"draw {draw}, {described(made, name)}" if draw else described(made, name)
+        yield "~systems"
+        try:
+            yield from checks(
+                made, rng, method, system.with_parameters(**made.parameters) if draw else system, name, words
+            )
+        except Refused as error:
+            yield f"~refused: {error}"
+            return
+        except Exception as error:
+            yield f"{type(error).__name__}: {str(error)[:300]} [{words}]"
+
+
+def described(made: Case, name: str) -> str:
+    """A case in a line."""
+    return (
         f"{made.space_name}, {made.kind}, m={made.m}, metric {made.metric_kind}, base {made.base}, timed "
         f"{sorted(made.timed)}, controls {made.control_kind}{made.control_shape}, lagrangian {made.lagrangian} "
         f"linear {made.linear_of is not None} quartic {made.quartic > 0}, across {made.across}, takes {made.takes}, "
         f"t0 {made.t0:.3g}, span {made.span:.3g}, {name}"
     )
-    try:
-        yield from checks(made, rng, method, name, words)
-    except Refused as error:
-        yield f"~refused: {error}"
-    except Exception as error:
-        yield f"{type(error).__name__}: {str(error)[:300]} [{words}]"
 
 
 class Refused(Exception):
     """geonh says that it does not take the case."""
 
 
-def checks(made: Case, rng: np.random.Generator, method: Any, name: str, words: str) -> Iterator[str]:
+def checks(
+    made: Case, rng: np.random.Generator, method: Any, system: gn.System, name: str, words: str
+) -> Iterator[str]:
     """Each comparison of a case."""
-    says, system, motion = method.guarantees, made.system(), made.motion()
+    says, motion = method.guarantees, made.motion()
     v0 = made.v0
     xi0 = made.admissible(v0, made.speed, None, np)
     start = {"g0": made.g0, "xi0": xi0, "t0": made.t0}
@@ -492,7 +558,8 @@ def checks(made: Case, rng: np.random.Generator, method: Any, name: str, words: 
 
     # --- tolerance -----------------------------------------------------------------------------------------
     steps = "rkmk8" in name or "rkmk5" in name or says.symmetric
-    if rng.random() < 0.12 and made.control_kind != "values" and steps:
+    some = 0.25 if made.drawn else 1.0  # many draws are for what one program does with other numbers
+    if rng.random() < 0.12 * some and made.control_kind != "values" and steps:
         tolerance = float(rng.choice([1e-4, 1e-6, 1e-8]))
         given = start | drive(1) | {"t_end": made.t0 + made.span, "tolerance": tolerance}
         try:
@@ -512,7 +579,7 @@ def checks(made: Case, rng: np.random.Generator, method: Any, name: str, words: 
         same = away(made.flat_path(traced.g), run.g_vector[::every][: len(traced.t)]) if pieces % every == 0 else 0.0
         if pieces % every == 0 and max(same, away(traced.xi, run.xi[::every])) > 0:
             yield f"integrate is not solve: {same:.3g}, {away(traced.xi, run.xi[::every]):.3g} [{words}]"
-    if rng.random() < 0.4 and not made.k:
+    if rng.random() < 0.4 * some and not made.k:
         speeds = made.speed + 0.1 * rng.normal(size=(3, made.space.dim))
         ks = made.parameters["k"] + 0.05 * rng.normal(size=3)
         plist = [made.parameters | ({"k": k} if made.takes else {}) for k in ks]
@@ -529,9 +596,82 @@ def checks(made: Case, rng: np.random.Generator, method: Any, name: str, words: 
                     yield f"member {i} of an ensemble: {what} differs by {d:.3g} [{words}]"
 
     # --- derivatives ---------------------------------------------------------------------------------------
-    if rng.random() < 0.35 and made.kind != "nonlinear":
+    if made.kind != "nonlinear" and made.drawn:
+        yield "~gradients"
+        yield from slope_of_a_draw(made, rng, method, system, drive, pieces, words)
+    elif made.kind != "nonlinear" and rng.random() < 0.35:
         yield "~gradients"
         yield from slopes(made, rng, method, system, drive, pieces, words)
+
+
+def slope_of_a_draw(
+    made: Case, rng: np.random.Generator, method: Any, system: gn.System, drive: Callable, pieces: int, words: str
+) -> Iterator[str]:
+    """The derivative of a function of the end, along a random direction of all numbers, against differences.
+
+    One program of ``integrate`` serves all draws of a case: in reverse mode for even seeds, forward for odd ones. With
+    constraints on positions the numbers of the constraints stay, and the start moves along them.
+    """
+    n, nodal = made.space.dim, made.control_kind == "values"
+    held = {"phase", "phi_of", "level", "mu", "B", "c"} if made.k else set()
+    xi0 = made.admissible(made.v0, made.speed, None, np)
+    moved: dict[str, Any] = {"p": {key: v for key, v in made.parameters.items() if key not in held}}
+    moved |= {"dt": made.span / pieces, "speed": made.speed}
+    fixed: dict[str, Any] = {"p": {key: v for key, v in made.parameters.items() if key in held}, "g0": made.g0}
+    if made.k:
+        other = made.admissible(made.v0, made.speed + rng.normal(size=n), None, np)
+        fixed |= {"t0": made.t0, "xi0": xi0, "along": other - xi0}
+        moved["speed"] = 0.0
+    else:
+        moved |= {"place": np.zeros(n), "t0": made.t0}
+    if nodal:
+        moved |= drive(pieces)
+    controls = {} if nodal else drive(pieces)
+    weights = (rng.normal(size=made.space.size), rng.normal(size=n), 0.1 * rng.normal(size=made.m + made.k))
+
+    def value(moved: dict, fixed: dict, weights: tuple, xp: Any) -> Any:
+        p, g0 = moved["p"] | fixed["p"], fixed["g0"]
+        t0 = fixed["t0"] if made.k else moved["t0"]
+        if made.k:
+            start = fixed["xi0"] + moved["speed"] * fixed["along"]
+        else:
+            g0 = made.group.compose(g0, made.group.exp(jnp.asarray(moved["place"])))
+            g0 = jax.tree.map(np.asarray, g0) if xp is np else g0
+            start = made.admissible(made.flat(g0, xp), moved["speed"], p, xp, t0)
+        given = {"g0": g0, "xi0": start, "t0": t0, "dt": moved["dt"], "n_steps": pieces, **controls}
+        if nodal:
+            given["controls"] = moved["controls"]
+        run = (gn.solve if xp is np else gn.integrate)(system.with_parameters(**p), method, **given)
+        ends = made.flat(jax.tree.map(lambda a: a[-1], run.g), xp), run.xi[-1], run.multipliers[-1]
+        return sum(w @ end for w, end in zip(weights[: 2 if nodal else 3], ends, strict=False))
+
+    def along(moved: dict, direction: dict, fixed: dict, weights: tuple) -> Any:
+        if made.seed % 2:
+            return jax.jvp(lambda moved: value(moved, fixed, weights, jnp), (moved,), (direction,))
+        end, slope = jax.value_and_grad(value)(moved, fixed, weights, jnp)
+        return end, sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(slope), jax.tree.leaves(direction), strict=True))
+
+    moved = jax.tree.map(np.asarray, moved)
+    direction = jax.tree.map(lambda a: rng.normal(size=a.shape) / np.sqrt(1 + a.size), moved)
+    direction["dt"] = 0.3 * moved["dt"] * direction["dt"]
+    for key in direction["p"].keys() & {"M", "S"}:
+        direction["p"][key] = 0.5 * (direction["p"][key] + np.swapaxes(direction["p"][key], -1, -2))
+    with gn.float64():
+        program = made.compiled.setdefault(pieces, jax.jit(along))
+        got, slope = (float(v) for v in program(moved, direction, fixed, weights))
+
+    def beside(s: float) -> float:
+        there = jax.tree.map(lambda a, e: a + s * e, moved, direction)
+        there |= {key: float(there[key]) for key in ("dt", "t0") if key in there}
+        with gn.float64():
+            return float(value(there, fixed, weights, np))
+
+    want = beside(0.0)
+    if not abs(got - want) <= 1e-13 * (1 + abs(want)):
+        yield f"value of integrate {got} for {want} of solve [{words}]"
+    wide, narrow = ((8 * (beside(h) - beside(-h)) - (beside(2 * h) - beside(-2 * h))) / (12 * h) for h in (1e-3, 5e-4))
+    if not abs(slope - narrow) <= LIMIT * (1 + abs(slope)) + 5 * abs(wide - narrow):
+        yield f"slope {slope} for {narrow} ± {abs(wide - narrow):.1g} [{words}]"
 
 
 def slopes(
@@ -611,13 +751,13 @@ def slopes(
                 yield f"{mode} by {key}: {slope} for {estimates[1]} ± {doubt:.1g} [{words}]"
 
 
-def count(seed: int) -> Iterator[str]:
+def count(seed: int, draws: int) -> Iterator[str]:
     """A case without the warnings of what it does."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        yield from case(seed)
+        yield from case(seed, draws)
     yield from sorted({f"~warning {w.category.__name__}: {str(w.message)[:60]}" for w in seen})
 
 
 if __name__ == "__main__":
-    hunt(count, __doc__)
+    hunt(count, __doc__, draws=1)
