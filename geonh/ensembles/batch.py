@@ -182,7 +182,7 @@ def as_members(
             given[name] = ones[name] if value is None else point_or_points(system, value, ones[name])
         elif name == "g0":
             given[name] = (
-                value._replace(g=point_or_points(system, value.g, ones[name])) if isinstance(value, Near) else value
+                Near(point_or_points(system, value.g, ones[name]), value.spread) if isinstance(value, Near) else value
             )
         else:
             given[name] = value if is_drawn(value) else as_float64(value, name)

@@ -8,12 +8,14 @@ not depend on the number of workers or members, nor on the order of computation.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 
-from geonh.arguments.validators import shortly
+from geonh.arguments.validators import refuse_infinite, shortly
 from geonh.engine import mapped
 from geonh.mechanics.system import System
 
@@ -21,7 +23,8 @@ BLOCK = 1024
 """Number of members whose values are generated together."""
 
 
-class Near(NamedTuple):
+@dataclass(frozen=True)
+class Near:
     """Random group elements near a given one: g·exp(η) with η drawn; an argument for ``g0`` of ``solve_ensemble``.
 
     Parameters
@@ -30,10 +33,21 @@ class Near(NamedTuple):
         Centre.
     spread : distribution
         Distribution of η, shape=[n]; frozen, of ``scipy.stats``, such as ``scipy.stats.norm(0, 0.1)``.
+
+    Raises
+    ------
+    TypeError
+        If ``spread`` is no distribution.
+    ValueError
+        If ``g`` is not finite.
     """
 
     g: Any
     spread: Any
+
+    def __post_init__(self) -> None:
+        refuse_infinite(self.g, "g")
+        _inverse(self.spread, "spread")
 
 
 def is_drawn(value: Any) -> bool:
@@ -69,12 +83,7 @@ def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int
 
 
 def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, start: int, stop: int) -> np.ndarray:
-    inverse = getattr(distribution, "ppf", None) or getattr(distribution, "icdf", None)
-    if inverse is None:
-        raise TypeError(
-            f"{name}: what draws it, or the spread of Near, must be a distribution with a ppf or icdf for each number, "
-            f"such as scipy.stats.norm(0, 0.1), got {shortly(distribution)}"
-        )
+    inverse = _inverse(distribution, name)
     width = int(np.prod(shape, dtype=int))
     u = uniforms(seed, name, start, stop, width).reshape(-1, *shape)
     try:
@@ -84,6 +93,17 @@ def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, st
     if values.shape != u.shape or not np.all(np.isfinite(values)):
         raise ValueError(f"{name}: the distribution does not give finite numbers of shape {list(shape)}")
     return values
+
+
+def _inverse(distribution: Any, name: str) -> Callable:
+    """Inverse of the distribution function. Raises TypeError, by name, if there is none."""
+    inverse = getattr(distribution, "ppf", None) or getattr(distribution, "icdf", None)
+    if inverse is None or isinstance(distribution, type):
+        raise TypeError(
+            f"{name} must be a distribution with a ppf or icdf for each number, such as scipy.stats.norm(0, 0.1), got "
+            f"{shortly(distribution)}"
+        )
+    return inverse
 
 
 def _moved(tree: tuple, node: tuple) -> Any:

@@ -165,7 +165,7 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, facts:
             "the system moves, the Lagrangian must be finite and its Hessian in ξ positive definite, well so"
         )
     if facts.turn >= np.pi:
-        return f"xi0 turns the body by {facts.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
+        return f"xi0 turns the body by {facts.turn:.3g} rad in one step of dt = {dt:g}: past half a turn; lower dt"
     return ""
 
 

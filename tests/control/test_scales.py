@@ -24,16 +24,25 @@ def sleigh(inertia, mass):
 def test_the_cost_of_a_motion_grows_with_the_square_of_all_masses():
     turn = {"end": [0.5, 2.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 12, "tries": 1}
     costs, motions = [], []
-    for mass in (1e-6, 1.0, 4e4, 1e6):
+    for mass in (1.0, 1e6):
         found = optimal_control(sleigh(mass, mass), **turn)
         costs.append(found.cost / mass**2)
         motions.append(found.xi)
         largest = np.abs(found.u).max()
-    np.testing.assert_allclose(costs, costs[1], rtol=1e-12)
-    np.testing.assert_allclose(motions, np.broadcast_to(motions[1], np.shape(motions)), atol=1e-9)
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-12)
+    np.testing.assert_allclose(motions, np.broadcast_to(motions[0], np.shape(motions)), atol=1e-9)
     bounded = optimal_control(sleigh(1e6, 1e6), **turn, bounds=(-0.8 * largest, 0.8 * largest))
     assert np.abs(bounded.u).max() <= 0.8 * largest
-    assert bounded.cost / 1e12 > costs[1]
+    assert bounded.cost / 1e12 > costs[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mass", [1e-6, 4e4])
+def test_the_cost_of_a_motion_of_other_masses(mass):
+    turn = {"end": [0.5, 2.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 12, "tries": 1}
+    found, unit = (optimal_control(sleigh(m, m), **turn) for m in (mass, 1.0))
+    np.testing.assert_allclose(found.cost / mass**2, unit.cost, rtol=1e-12)
+    np.testing.assert_allclose(found.xi, unit.xi, atol=1e-9)
 
 
 def test_a_far_end_has_a_large_cost():

@@ -57,144 +57,13 @@ LIMIT = 1e-7
 """Error of a derivative, relative to its size and one, above which it is a finding."""
 
 
-@dataclasses.dataclass
-class Case:
-    """A random system: its functions for NumPy and for JAX, and what is asked of it."""
-
-    rng: np.random.Generator
-    seed: int
-    drawn: bool = False
-    """Its numbers are parameters, which can be drawn again."""
-
-    def __post_init__(self) -> None:
-        rng = self.rng
-        self.space_name = str(rng.choice(SPACES))
-        names = self.space_name.split()
-        made = [FACTORS[n][0]() for n in names]
-        self.group = made[0] if len(made) == 1 else Product(tuple(made))
-        self.space = ref.Space([FACTORS[n][1]() for n in names])
-        n, size = self.space.dim, self.space.size
-        self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
-        self.takes = bool(rng.random() < 0.7) or self.drawn
-        self.timed = {w for w in ("potential", "forms", "right", "phi", "metric") if rng.random() < 0.12}
-        self.base, self.seen = self._base()
-        self.rate = float(rng.uniform(0.5, 2.0))
-        kinds = ["free", "forms", "constant forms", "affine", "affine constant", "phi", "phi and forms", "nonlinear"]
-        self.kind = str(rng.choice(kinds, p=[0.15, 0.25, 0.15, 0.15, 0.08, 0.08, 0.06, 0.08]))
-        if n < 3 and self.kind == "phi and forms":
-            self.kind = "phi"
-        if "phi" in self.kind and self.base == "point":
-            self.kind = "free"  # φ sees no point
-        self.m = 0 if self.kind in ("free", "phi") else int(rng.integers(1, max(2, min(4, n - 1))))
-        self.k = 1 if "phi" in self.kind else 0
-        self.phase = rng.uniform(0, 6, size)
-        self.metric_kind = str(rng.choice(["constant", "diagonal", "point", "bi-invariant"], p=[0.3, 0.1, 0.5, 0.1]))
-        if self.metric_kind != "point":
-            self.timed -= {"metric"}
-        A = rng.normal(size=(n, n))
-        self.M = A @ A.T / n + np.eye(n)
-        if self.metric_kind == "diagonal":
-            self.M = np.diag(np.diag(self.M))
-        if self.metric_kind == "bi-invariant":
-            self.M = float(rng.uniform(0.5, 2)) * np.eye(n)
-        S = rng.normal(size=(size, n, n))
-        self.S = 0.15 / np.sqrt(size) * (S + S.transpose(0, 2, 1)) / np.sqrt(n)
-        self.linear_of = 0.4 * rng.normal(size=(n, size)) if rng.random() < 0.12 else None
-        self.quartic = float(0.1 * rng.random()) if rng.random() < 0.1 else 0.0
-        self.lagrangian = self.linear_of is not None or self.quartic > 0 or rng.random() < 0.1
-        self.v_of = rng.normal(size=size) * (rng.random() < 0.85)
-        if self.metric_kind == "bi-invariant":
-            self.v_of = 0.0 * self.v_of
-        self.mu = rng.normal(size=(self.m, n))
-        self.B = 0.3 * rng.normal(size=(self.m, n, size)) / np.sqrt(size)
-        self.b = rng.normal(size=self.m)
-        self.b_of = 0.3 * rng.normal(size=(self.m, size))
-        self.Q = 0.1 * rng.normal(size=(self.m, n, n))
-        self.Q = self.Q + self.Q.transpose(0, 2, 1)
-        self.phi_of = rng.normal(size=(self.k, size))
-        self.drag = rng.random() < 0.35
-        self.pushed = rng.random() < 0.3
-        self.F = 0.5 * rng.normal(size=(n, size))
-        self.C = 0.1 * rng.normal(size=(n, self.m + self.k))
-        self.across = self.m + self.k > 0 and rng.random() < 0.06
-        self.control_shape = [(1,), (2,), (3,), (2, 1)][rng.integers(4)]
-        self.control_kind = "none" if rng.random() < 0.7 else str(rng.choice(["function", "values"]))
-        count = int(np.prod(self.control_shape))
-        self.U = rng.normal(size=(3, *self.control_shape))
-        self.G = rng.normal(size=(n, count))
-        self.has_forces = self.drag or self.pushed or self.control_kind != "none"
-        if self.control_kind == "values" and (self.kind == "nonlinear" or self.across):
-            self.control_kind = "function"  # no method takes both
-        self.t0 = 0.0 if rng.random() < 0.5 else float(rng.uniform(-3, 3))
-        self.span = float(rng.uniform(0.3, 0.8)) * (-1 if rng.random() < 0.2 else 1)
-        with gn.float64():
-            self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
-        self.v0 = self.flat(self.g0, np)
-        self.speed = rng.normal(size=n)
-        self.level = self.level_at_start()
-        self.compiled: dict[tuple, Callable] = {}
-        if self.drawn:
-            self.parameters |= self.numbers()
-
-    def numbers(self) -> dict[str, np.ndarray]:
-        """Those of its numbers that its functions take from the parameters."""
-        names = ["phase", "v_of", "b_of", "B", "F", "C", "G", "phi_of", "level"]
-        names += ["mu", "b"] if "constant" not in self.kind else []
-        names += ["S", "M"] if self.metric_kind == "point" else []
-        return {name: getattr(self, name) for name in names if np.size(getattr(self, name))}
-
-    def redraw(self, rng: np.random.Generator) -> None:
-        """Other numbers of the same sizes, and another start, for the same program."""
-        n, size = self.space.dim, self.space.size
-        self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
-        self.phase = rng.uniform(0, 6, size)
-        for name in ("v_of", "b_of", "B", "F", "C", "G", "phi_of", "mu", "b", "S"):
-            if name in self.numbers():
-                # another turn and another size of the numbers as they are, so that they stay as large
-                old = getattr(self, name)
-                new = old[..., rng.permutation(old.shape[-1])] if name != "S" else old[rng.permutation(size)]
-                setattr(
-                    self, name, new * rng.uniform(0.7, 1.3) * rng.choice([-1.0, 1.0], old.shape if name != "S" else ())
-                )
-        if "M" in self.numbers():
-            A = rng.normal(size=(n, n))
-            self.M = A @ A.T / n + np.eye(n)
-        if self.control_kind == "values":  # a function of the time belongs to the program
-            self.U = rng.normal(size=self.U.shape)
-        self.t0, self.span = float(rng.uniform(-3, 3)), self.span * float(rng.uniform(0.8, 1.2))
-        with gn.float64():
-            self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
-        self.v0 = self.flat(self.g0, np)
-        self.speed = rng.normal(size=n)
-        self.level = self.level_at_start()
-        self.parameters |= self.numbers()
-
-    def level_at_start(self) -> np.ndarray:
-        """Value at the start of what the constraints on positions keep."""
-        return self.phi_of @ self.features(self.v0, np, self.t0 if "phi" in self.timed else 0.0)
+class Functions:
+    """The functions of a random system, of the entries of a point, for NumPy and for JAX; what geonh looks through."""
 
     def number(self, name: str, p: Any) -> Any:
         """A number of the parameters, or its own."""
         return p[name] if p is not None and name in p else getattr(self, name)
 
-    def _base(self) -> tuple[Any, np.ndarray]:
-        """Argument ``base``, and which entries of a point the functions see."""
-        names, rng = self.space_name.split(), self.rng
-        r, size = rng.random(), self.space.size
-        if r < 0.08:
-            return "point", np.zeros(size)
-        if r < 0.25:
-            at, seen, chosen = 0, np.zeros(size), []
-            for name, s in zip(names, self.space.sizes, strict=True):
-                if name[0] in "RT":  # additive: their coordinates may be a base
-                    seen[at : at + s] = 1.0
-                    chosen += list(self.group.point_names[at : at + s])
-                at += s
-            if chosen:
-                return tuple(chosen), seen
-        return "group", np.ones(size)
-
-    # --- the system's functions, of the entries of a point, in NumPy or JAX ----------------------------------
     def flat(self, g: Any, xp: Any) -> Any:
         """Entries of a point."""
         parts = g if isinstance(g, tuple) else (g,)
@@ -278,11 +147,145 @@ class Case:
         """Forces of the multipliers, per multiplier."""
         return self.number("C", p) * (1.0 + 0.3 * xp.sin(t + xi[0]))
 
+
+@dataclasses.dataclass
+class Case(Functions):
+    """A random system: its functions for NumPy and for JAX, and what is asked of it."""
+
+    rng: np.random.Generator
+    seed: int
+    drawn: bool = False
+    """Its numbers are parameters, which can be drawn again."""
+
+    def __post_init__(self) -> None:
+        rng = self.rng
+        self.space_name = str(rng.choice(SPACES))
+        names = self.space_name.split()
+        made = [FACTORS[n][0]() for n in names]
+        self.group = made[0] if len(made) == 1 else Product(tuple(made))
+        self.space = ref.Space([FACTORS[n][1]() for n in names])
+        n, size = self.space.dim, self.space.size
+        self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
+        self.takes = bool(rng.random() < 0.7) or self.drawn
+        self.timed = {w for w in ("potential", "forms", "right", "phi", "metric") if rng.random() < 0.12}
+        self.base, self.seen = self._base()
+        self.rate = float(rng.uniform(0.5, 2.0))
+        kinds = ["free", "forms", "constant forms", "affine", "affine constant", "phi", "phi and forms", "nonlinear"]
+        self.kind = str(rng.choice(kinds, p=[0.15, 0.25, 0.15, 0.15, 0.08, 0.08, 0.06, 0.08]))
+        if n < 3 and self.kind == "phi and forms":
+            self.kind = "phi"
+        if "phi" in self.kind and self.base == "point":
+            self.kind = "free"  # φ sees no point
+        self.m = 0 if self.kind in ("free", "phi") else int(rng.integers(1, max(2, min(4, n - 1))))
+        self.k = 1 if "phi" in self.kind else 0
+        self.phase = rng.uniform(0, 6, size)
+        self.metric_kind = str(rng.choice(["constant", "diagonal", "point", "bi-invariant"], p=[0.3, 0.1, 0.5, 0.1]))
+        if self.metric_kind != "point":
+            self.timed -= {"metric"}
+        A = rng.normal(size=(n, n))
+        self.M = A @ A.T / n + np.eye(n)
+        if self.metric_kind == "diagonal":
+            self.M = np.diag(np.diag(self.M))
+        if self.metric_kind == "bi-invariant":
+            self.M = float(rng.uniform(0.5, 2)) * np.eye(n)
+        S = rng.normal(size=(size, n, n))
+        self.S = 0.15 / np.sqrt(size) * (S + S.transpose(0, 2, 1)) / np.sqrt(n)
+        self.linear_of = 0.4 * rng.normal(size=(n, size)) if rng.random() < 0.12 else None
+        self.quartic = float(0.1 * rng.random()) if rng.random() < 0.1 else 0.0
+        self.lagrangian = self.linear_of is not None or self.quartic > 0 or rng.random() < 0.1
+        self.v_of = rng.normal(size=size) * (rng.random() < 0.85)
+        if self.metric_kind == "bi-invariant":
+            self.v_of = 0.0 * self.v_of
+        self.mu = rng.normal(size=(self.m, n))
+        self.B = 0.3 * rng.normal(size=(self.m, n, size)) / np.sqrt(size)
+        self.b = rng.normal(size=self.m)
+        self.b_of = 0.3 * rng.normal(size=(self.m, size))
+        self.Q = 0.1 * rng.normal(size=(self.m, n, n))
+        self.Q = self.Q + self.Q.transpose(0, 2, 1)
+        self.phi_of = rng.normal(size=(self.k, size))
+        self.drag = rng.random() < 0.35
+        self.pushed = rng.random() < 0.3
+        self.F = 0.5 * rng.normal(size=(n, size))
+        self.C = 0.1 * rng.normal(size=(n, self.m + self.k))
+        self.across = self.m + self.k > 0 and rng.random() < 0.06
+        self.control_shape = [(1,), (2,), (3,), (2, 1)][rng.integers(4)]
+        self.control_kind = "none" if rng.random() < 0.7 else str(rng.choice(["function", "values"]))
+        count = int(np.prod(self.control_shape))
+        self.U = rng.normal(size=(3, *self.control_shape))
+        self.G = rng.normal(size=(n, count))
+        self.has_forces = self.drag or self.pushed or self.control_kind != "none"
+        if self.control_kind == "values" and (self.kind == "nonlinear" or self.across):
+            self.control_kind = "function"  # no method takes both
+        self.t0 = 0.0 if rng.random() < 0.5 else float(rng.uniform(-3, 3))
+        self.span = float(rng.uniform(0.3, 0.8)) * (-1 if rng.random() < 0.2 else 1)
+        with gn.float64():
+            self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
+        self.v0 = self.flat(self.g0, np)
+        self.speed = rng.normal(size=n)
+        self.level = self.level_at_start()
+        self.compiled: dict[Any, Callable] = {}
+        if self.drawn:
+            self.parameters |= self.numbers()
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Those of its numbers that its functions take from the parameters."""
+        names = ["phase", "v_of", "b_of", "B", "F", "C", "G", "phi_of", "level"]
+        names += ["mu", "b"] if "constant" not in self.kind else []
+        names += ["S", "M"] if self.metric_kind == "point" else []
+        return {name: getattr(self, name) for name in names if np.size(getattr(self, name))}
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Other numbers of the same sizes, and another start, for the same program."""
+        n, size = self.space.dim, self.space.size
+        self.parameters = {"k": float(rng.uniform(0.7, 1.3)), "c": rng.uniform(0.7, 1.3, 2)}
+        self.phase = rng.uniform(0, 6, size)
+        for name in ("v_of", "b_of", "B", "F", "C", "G", "phi_of", "mu", "b", "S"):
+            if name in self.numbers():
+                # another turn and another size of the numbers as they are, so that they stay as large
+                old = getattr(self, name)
+                new = old[..., rng.permutation(old.shape[-1])] if name != "S" else old[rng.permutation(size)]
+                setattr(
+                    self, name, new * rng.uniform(0.7, 1.3) * rng.choice([-1.0, 1.0], old.shape if name != "S" else ())
+                )
+        if "M" in self.numbers():
+            A = rng.normal(size=(n, n))
+            self.M = A @ A.T / n + np.eye(n)
+        if self.control_kind == "values":  # a function of the time belongs to the program
+            self.U = rng.normal(size=self.U.shape)
+        self.t0, self.span = float(rng.uniform(-3, 3)), self.span * float(rng.uniform(0.8, 1.2))
+        with gn.float64():
+            self.g0 = jax.tree.map(np.asarray, self.group.exp(jnp.asarray(rng.normal(size=n))))
+        self.v0 = self.flat(self.g0, np)
+        self.speed = rng.normal(size=n)
+        self.level = self.level_at_start()
+        self.parameters |= self.numbers()
+
+    def level_at_start(self) -> np.ndarray:
+        """Value at the start of what the constraints on positions keep."""
+        return self.phi_of @ self.features(self.v0, np, self.t0 if "phi" in self.timed else 0.0)
+
+    def _base(self) -> tuple[Any, np.ndarray]:
+        """Argument ``base``, and which entries of a point the functions see."""
+        names, rng = self.space_name.split(), self.rng
+        r, size = rng.random(), self.space.size
+        if r < 0.08:
+            return "point", np.zeros(size)
+        if r < 0.25:
+            at, seen, chosen = 0, np.zeros(size), []
+            for name, s in zip(names, self.space.sizes, strict=True):
+                if name[0] in "RT":  # additive: their coordinates may be a base
+                    seen[at : at + s] = 1.0
+                    chosen += list(self.group.point_names[at : at + s])
+                at += s
+            if chosen:
+                return tuple(chosen), seen
+        return "group", np.ones(size)
+
     # --- in geonh ------------------------------------------------------------------------------------------
     def system(self) -> gn.System:
         """The system as a user writes it."""
         group, full = self.group, self
-        self = object.__new__(type(full))  # what the functions capture, which geonh looks through, without the rest
+        self = object.__new__(Functions)  # what the functions capture, which geonh looks through, without the rest
         kept = {
             key: value for key, value in vars(full).items() if key not in ("rng", "group", "space", "g0", "compiled")
         }
@@ -456,6 +459,12 @@ def case(seed: int, draws: int = 1) -> Iterator[str]:
         except Refused as error:
             yield f"~refused: {error}"
             return
+        except FloatingPointError:
+            yield "~no motion by the reference"
+        except gn.IntegrationError as error:
+            if "the metric is not symmetric and positive definite" not in str(error):
+                yield f"IntegrationError: {str(error)[:300]} [{words}]"
+            yield "~indefinite on the way"
         except Exception as error:
             yield f"{type(error).__name__}: {str(error)[:300]} [{words}]"
 
@@ -484,11 +493,13 @@ def checks(
     start = {"g0": made.g0, "xi0": xi0, "t0": made.t0}
     pieces = STEPS[says.order] * (2 if "feedback" in name else 1)
 
+    of_time = made.compiled.setdefault("controls", lambda t: made.control(t, jnp))  # one, which is compiled once
+
     def drive(n: int) -> dict:
         if made.control_kind == "none":
             return {}
         if made.control_kind == "function":
-            return {"controls": lambda t: made.control(t, jnp)}
+            return {"controls": of_time}
         return {"controls": np.array([made.control(made.t0 + made.span * k / n, np) for k in range(n + 1)])}
 
     def solved(n: int, who: Any = system, **changes: Any) -> Any:

@@ -85,10 +85,10 @@ def test_members_and_their_spread():
     for member in (2, -3, 1.0, True, slice(0, 1), None):
         with pytest.raises(IndexError, match="member must be one of 2, from 0 on"):
             runs[member]
-    with pytest.raises(
-        TypeError, match=r"g0: what draws it, or the spread of Near, must be a distribution .* got 0\.1"
-    ):
-        gn.solve_ensemble(FREE, **AT, g0=gn.ensembles.Near([0.0, 0.0], 0.1), members=2)
+    with pytest.raises(TypeError, match=r"spread must be a distribution .* got 0\.1"):
+        gn.ensembles.Near([0.0, 0.0], 0.1)
+    with pytest.raises(ValueError, match="g must be finite, got nan"):
+        gn.ensembles.Near([0.0, np.nan], norm(0, 0.1))
     drawn = gn.solve_ensemble(FREE, **AT, g0=gn.ensembles.Near([0.0, 0.0], norm(0, 0.1)), members=2)
     assert len(drawn) == 2
 
