@@ -269,7 +269,7 @@ def _transition(of: Equations, t: Array, end: Node, xi: Array) -> tuple[Node, Ar
         return end, xi, jnp.zeros(1)
     (transition, target), before = of.joint, end._replace(xi=xi)
     guard = transition.guard.value(of.system, t, end.g, xi, end.u)
-    xi = left_by((of.system, transition.reset), Place(t, end.g, xi)).xi
+    xi = left_by((of.system, transition.reset, end.u[None]), Place(t, end.g, xi)).xi
     after = target.projected_velocity(target.at(end.g, t), xi) if transition.reset is None else xi
     return before, after, guard[None]
 

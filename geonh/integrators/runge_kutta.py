@@ -250,19 +250,28 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     ) -> Array:
         """σ̇ at the stages from the start alone, to O(h²): by Heun's rule with forces whose direction stays that at the
         start. A slip that has just begun is less than the change of ξ in a step, and Newton's iteration needs its
-        direction.
+        direction; across it friction is taken implicitly.
         """
         tau, h, c = self.tau(system), clock.dt, np.sum(GAUSS[self.stages][0], axis=1)
         x = system.at(g, clock.time(k))
         frozen = forces.frozen_at(clock.time(k), x, xi, system.parameters)
         system = eqx.tree_at(lambda s: s.multiplier_forces, system, frozen)
+        mobility = system.mobility_at(clock.time(k), x, xi)
 
-        def rate(c: ArrayLike, before: Array) -> Array:
-            y = system.act(x, tau(system.group, c * h * (xi + c * h * before / 2)), c * h)
-            return accelerations_at(system, clock.time(k + c), y, xi + c * h * before, clock.between(k + c))[0]
+        def place(c: ArrayLike, before: Array) -> Any:
+            return system.act(x, tau(system.group, c * h * (xi + c * h * before / 2)), c * h)
 
-        first = rate(0.0, jnp.zeros_like(xi))
-        xis = xi + (h * c)[:, None] * (first + self._at_stages(lambda c: rate(c, first), c)) / 2
+        def rates(c: ArrayLike, before: Array) -> tuple[Array, Array]:
+            y, v = place(c, before), xi + c * h * before
+            return accelerations_at(system, clock.time(k + c), y, v, clock.between(clock.time(k + c)))
+
+        first, lam = rates(0.0, jnp.zeros_like(xi))
+
+        def velocity(c: ArrayLike) -> Array:
+            v = xi + h * c * (first + rates(c, first)[0]) / 2
+            return frozen.settled(clock.time(k + c), place(c, first), v, lam, system.parameters, c * h, mobility)
+
+        xis = self._at_stages(velocity, c)
         return 2 * xis - self._chart(system, h, h * xis)[2]
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:

@@ -8,6 +8,7 @@ rows of μ. A system without constraints is one with m = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -276,10 +277,16 @@ class ConstrainedSystem(LagrangianSystem):
         return jnp.where(converged, z[:n], jnp.nan)
 
     def multiplier_columns(self, t: Array, x: Any, xi: Array) -> Array | None:
-        """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if there are none."""
+        """C(t, x, ξ), shape=[n, m], of the forces Cλ that depend on the multipliers; None if none do."""
         if self.multiplier_forces is None:
             return None
         return self.multiplier_forces.columns(t, x, xi, self.right_hand_side(x), self.parameters)
+
+    def mobility_at(self, t: Array, x: Any, xi: Array) -> Callable[[Array], Array]:
+        """Accelerations of further forces, both of shape=[n], along the constraints at (t, x, ξ)."""
+        system = self.holding(x).linear_at(xi)
+        M, mu, columns = system.mass_matrix(x, xi), system.annihilator(x), system.multiplier_columns(t, x, xi)
+        return lambda force: saddle(M, mu, force, jnp.zeros(len(mu)), columns)[0]
 
     def constrained(
         self, M: Array, mu: Array, force: Array, right: Array, columns: Array | None = None

@@ -1,6 +1,6 @@
 r"""Coulomb's friction of a contact that slides, as forces that depend on the multiplier of its normal constraint.
 
-With the slip velocity v(t, x, ξ), affine in ξ, J = ∂v/∂ξ, and the normal force λ_n,
+With the slip velocity v(t, x, ξ), affine in ξ, J = ∂v/∂ξ, and the normal force λ_n, or a load that is known,
 
     f = −μ λ_n Jᵀd,   d = v/|v|.
 
@@ -19,7 +19,7 @@ friction*, Nonlinear Dynamics 97 (2019); the limit directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -56,6 +56,9 @@ class Friction(eqx.Module):
         Index of the multiplier of the normal constraint, if its rows are in metres, so that this is the normal force in
         newtons, positive where the bodies press on each other; or the normal force as a function of (t, x, λ,
         parameters), linear in λ.
+    load : float, str or callable, optional
+        The normal force where it is known, in place of ``normal``: in newtons, the name of the parameter that holds it,
+        or a function of (t, x, parameters).
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Friction(eqx.Module):
     slip: Callable
     coefficient: Any
     normal: Any
+    load: Any
     slip_takes_parameters: bool = eqx.field(static=True)
     direction: Any
     """Direction of the slip at the beginning of a step, shape=[k]; None outside of steps."""
@@ -79,7 +83,7 @@ class Friction(eqx.Module):
     is_parted: bool = eqx.field(static=True)
     """True in runs that part a step in which the slip turns too far."""
 
-    def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0):
+    def __init__(self, slip: Callable, coefficient: Any, *, normal: int | Callable = 0, load: Any = None):
         if not (callable(coefficient) or isinstance(coefficient, str)):
             coefficient = as_float64(coefficient, "coefficient of friction", ())
             if not is_traced(coefficient) and not coefficient >= 0:
@@ -90,7 +94,21 @@ class Friction(eqx.Module):
         self.slip, self.coefficient, self.direction = slip, coefficient, None
         self.begins = self.is_parted = False
         self.normal = normal if callable(normal) else as_count(normal, "normal", least=0)
+        if not (load is None or callable(load) or isinstance(load, str)):
+            load = as_float64(load, "load", ())
+            if not is_traced(load) and not load >= 0:
+                raise ValueError(f"load must be a normal force ≥ 0 in newtons, got {shortly(load)}")
+        self.load = str(load) if isinstance(load, str) else load
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
+
+    @property
+    def parts(self) -> tuple[Friction, ...]:
+        """Itself, as of ``Frictions``."""
+        return (self,)
+
+    def with_part(self, which: int, friction: Friction) -> Friction:
+        """Another one in its place, as of ``Frictions``."""
+        return friction
 
     def velocity(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
         """Slip velocity v, shape=[k], m/s."""
@@ -141,6 +159,28 @@ class Friction(eqx.Module):
         speed = jnp.sqrt(v @ v)
         return self.at_slip(v / jnp.where(speed > 0, speed, 1.0), begins=True)
 
+    def settled(
+        self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any, span: Any, mobility: Callable[[Array], Array]
+    ) -> Array:
+        """Predicted velocity after a time ``span`` of friction, shape=[n], from one by friction in a frozen direction.
+
+        A small slip across that direction vanishes fast, at the rate μλ_n/|v| per mass. That is a linearly implicit
+        step; ``mobility`` gives accelerations of forces.
+        """
+        v, back = jax.vjp(lambda xi: self.velocity(t, x, xi, parameters), xi)
+        along = v @ self.direction
+        across = v - along * self.direction
+        size = jnp.sqrt(across @ across)
+        change = mobility(back(across / jnp.where(size > 0, size, 1.0))[0])
+        rate = jax.jvp(lambda xi: self.velocity(t, x, xi, parameters), (xi,), (change,))[1] @ across
+        stiff = jnp.abs(span * self.pressure(t, x, along, lam, parameters)) * rate
+        part = stiff / jnp.where(stiff > 0, stiff + size * jnp.abs(along), 1.0)
+        return xi - part * size**2 / jnp.where(rate > 0, rate, 1.0) * change
+
+    def pressure(self, t: Array, x: Any, speed: Array, lam: Array, parameters: Any) -> Array:
+        """Force of friction μλ_n at a slip speed, N, a scalar."""
+        return self.of_speed(speed, parameters) * self._normal(t, x, lam, parameters)
+
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
         if self.direction is None:
@@ -155,19 +195,93 @@ class Friction(eqx.Module):
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
         if isinstance(self.coefficient, str):
-            if self.coefficient not in (parameters or {}):
-                known = ", ".join(map(str, parameters or {})) or "none"
-                raise ValueError(f"coefficient must name a parameter, got {self.coefficient!r}; there are: {known}")
-            return jnp.asarray(parameters[self.coefficient])
+            return _parameter("coefficient", self.coefficient, parameters)
         if callable(self.coefficient):
             return evaluated("coefficient", self.coefficient, speed, parameters)
         return jnp.asarray(self.coefficient)
 
     def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        """The forces that depend on the multipliers, shape=[n]: none under a load that is known."""
+        return jnp.zeros_like(xi) if self.load is not None else self._force(t, x, xi, lam, parameters)
+
+    def loaded(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
+        """The forces under a load that is known, shape=[n]; zero without one."""
+        return jnp.zeros_like(xi) if self.load is None else self._force(t, x, xi, None, parameters)
+
+    def _force(self, t: Array, x: Any, xi: Array, lam: Any, parameters: Any) -> Array:
         v, back = jax.vjp(lambda xi: self.velocity(t, x, xi, parameters), xi)
         speed = jnp.zeros(()) if self.begins else jnp.sqrt(v @ v)
         along = self.direction if self.begins else self._sign(v) * v * (1 / speed)
-        return -self.of_speed(speed, parameters) * self.normal_force(t, x, lam, parameters) * back(along)[0]
+        return -self.pressure(t, x, speed, lam, parameters) * back(along)[0]
+
+    def _normal(self, t: Array, x: Any, lam: Any, parameters: Any) -> Array:
+        """Normal force, N: the load where it is known."""
+        if self.load is None:
+            return self.normal_force(t, x, lam, parameters)
+        if isinstance(self.load, str):
+            return _parameter("load", self.load, parameters)
+        return evaluated("load", self.load, t, x, parameters) if callable(self.load) else jnp.asarray(self.load)
 
     def _sign(self, v: Array) -> Any:
         return 1.0 if self.direction is None else jnp.where(v @ self.direction < 0, -1.0, 1.0)
+
+
+class Frictions(eqx.Module):
+    """Friction of several contacts that slide at once.
+
+    Parameters
+    ----------
+    parts : sequence of Friction
+
+    Raises
+    ------
+    TypeError
+        If one is no ``Friction``.
+    """
+
+    parts: tuple[Friction, ...]
+
+    def __init__(self, parts: Sequence[Friction]):
+        for one in parts:
+            if not isinstance(one, Friction):
+                raise TypeError(f"multiplier_forces must be a function, a Friction or several, got {shortly(one)}")
+        self.parts = tuple(parts)
+
+    def with_part(self, which: int, friction: Friction) -> Frictions:
+        """Several with another one in place of one, by its number."""
+        return Frictions([friction if i == which else one for i, one in enumerate(self.parts)])
+
+    def _each(self, change: Callable[[Friction], Friction]) -> Frictions:
+        return Frictions([change(one) for one in self.parts])
+
+    def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Frictions:
+        """As of ``Friction``, of each."""
+        return self._each(lambda one: one.held_at(t, x, xi, parameters))
+
+    def frozen_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Frictions:
+        """As of ``Friction``, of each."""
+        return self._each(lambda one: one.frozen_at(t, x, xi, parameters))
+
+    def parted(self) -> Frictions:
+        """As of ``Friction``, of each."""
+        return self._each(lambda one: one.parted())
+
+    def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
+        """False where one of the slips has turned too far since the step began, a scalar."""
+        return jnp.all(jnp.stack([jnp.asarray(one.keeps_direction(t, x, xi, parameters)) for one in self.parts]))
+
+    def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        """The forces that depend on the multipliers, shape=[n]."""
+        return sum((one(t, x, xi, lam, parameters) for one in self.parts), jnp.zeros_like(xi))
+
+    def loaded(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
+        """The forces under loads that are known, shape=[n]."""
+        return sum((one.loaded(t, x, xi, parameters) for one in self.parts), jnp.zeros_like(xi))
+
+
+def _parameter(what: str, name: str, parameters: Any) -> Array:
+    """A parameter by its name; ValueError if there is none."""
+    if name not in (parameters or {}):
+        known = ", ".join(map(str, parameters or {})) or "none"
+        raise ValueError(f"{what} must name a parameter, got {name!r}; there are: {known}")
+    return jnp.asarray(parameters[name])

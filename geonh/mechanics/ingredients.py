@@ -122,11 +122,11 @@ def _check_multiplier_forces(system: Any, x: Any, xi: Any) -> None:
     """Raise ValueError for forces of multipliers that do not exist, are not determined, or not linear in them."""
     if system.multiplier_forces is None:
         return
-    if not system.is_constrained:
+    forces = system.multiplier_forces
+    if not system.is_constrained and not (forces.loads and all(forces.loads)):
         raise ValueError("multiplier_forces depend on the multipliers of constraints, and there are none")
     if system.rank is not None:
         raise ValueError(f"rank= says that constraints are redundant: {UNDETERMINED}")
-    forces = system.multiplier_forces
     with float64():
         lam = jax.eval_shape(system.constraint_residual, x, xi)
         t, at = jax.ShapeDtypeStruct((), np.float64), x.x if isinstance(x, Moment) else x
@@ -135,6 +135,7 @@ def _check_multiplier_forces(system: Any, x: Any, xi: Any) -> None:
             return forces.value(t, at, xi, lam, system.parameters)
 
         inspected("multiplier_forces", jax.make_jaxpr(value)(lam, t, at, xi))
+        jax.eval_shape(lambda t, at, xi: forces.loaded(t, at, xi, system.parameters), t, at, xi)
         some = system.action.at(system.group.identity()), np.linspace(0.5, 1.0, system.group.dim)
         without = in_numpy(value, np.zeros(lam.shape), np.zeros(()), *some)(np.zeros(lam.shape), np.zeros(()), *some)
         if not is_affine(value, lam, t, at, xi) or np.any(np.nan_to_num(without)):

@@ -181,7 +181,7 @@ class LagrangianSystem(ConfigurationSpace):
         return p @ xi - self.lagrangian(x, xi)
 
     def force(self, t: Array, x: Any, xi: Array, u: Any = None) -> Array:
-        """External force f(t, x, ξ, u), shape=[n]; zero if there is none.
+        """External force f(t, x, ξ, u), and friction under loads that are known, shape=[n]; zero if there is none.
 
         Raises
         ------
@@ -189,8 +189,10 @@ class LagrangianSystem(ConfigurationSpace):
             If the user's function returns another shape, or cannot be evaluated; without controls u is None.
         """
         n = self.group.dim
+        held = self.multiplier_forces
+        friction = None if held is None else held.loaded(jnp.asarray(t), x, xi, self.parameters)
         if self.forces is None:
-            return jnp.zeros(n)
+            return jnp.zeros(n) if friction is None else friction
         extra = (self.parameters,) if self.forces_take_parameters else ()
         x = x.x if isinstance(x, Moment) else x
         try:
@@ -207,7 +209,7 @@ class LagrangianSystem(ConfigurationSpace):
             raise ValueError(
                 f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
             )
-        return value
+        return value if friction is None else value + friction
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:

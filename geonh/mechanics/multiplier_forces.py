@@ -3,7 +3,8 @@ r"""Forces that depend on the multipliers of the constraints, as friction does (
     Mξ̇ − (μᵀ + C(t, x, ξ))λ = …,   μξ̇ = …
 
 has a unique solution where μM⁻¹(μᵀ + C) is regular. Along a path from C = 0 its determinant is positive at first;
-where it vanishes no motion exists, or there are two: Painlevé's paradox, at which a run ends.
+where it vanishes no motion exists, or there are two: Painlevé's paradox, at which a run ends. Friction under loads
+that are known depends on no multiplier: C = 0, and it joins the other forces.
 
 Sources: F. Génot, B. Brogliato, *New results on Painlevé paradoxes*, European Journal of Mechanics A/Solids 18 (1999).
 """
@@ -51,6 +52,15 @@ class MultiplierForces(eqx.Module):
         return value
 
     @property
+    def loads(self) -> tuple[bool, ...]:
+        """Of each ``Friction``, whether its load is known; empty of other functions."""
+        return tuple(one.load is not None for one in getattr(self.function, "parts", ()))
+
+    def loaded(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | None:
+        """Covector, shape=[n], of friction under loads that are known; None if there is none."""
+        return self.function.loaded(t, _point(x), xi, parameters) if any(self.loads) else None
+
+    @property
     def is_held(self) -> bool:
         """True if the function distinguishes where a step begins, by a method ``held_at``, as ``Friction``."""
         return hasattr(self.function, "held_at")
@@ -63,9 +73,21 @@ class MultiplierForces(eqx.Module):
         """Forces that keep their direction at (t, x, ξ), by which a step is predicted; themselves if they have none."""
         return self._changed(lambda function: function.frozen_at(t, _point(x), xi, parameters))
 
+    def settled(
+        self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any, span: Any, mobility: Callable[[Array], Array]
+    ) -> Array:
+        """Predicted velocity, shape=[n], with slips ``settled`` one after the other; itself of other functions."""
+        for one in getattr(self.function, "parts", ()):
+            xi = one.settled(t, _point(x), xi, lam, parameters, span, mobility)
+        return xi
+
     def parted(self) -> MultiplierForces:
         """The forces in a run that parts steps, of a function that ``is_held``; else themselves."""
         return self._changed(lambda function: function.parted())
+
+    def changed(self, which: int, friction: Any) -> MultiplierForces:
+        """The forces with another ``Friction`` in place of one of them, by its number."""
+        return self._changed(lambda function: function.with_part(which, friction))
 
     def _changed(self, change: Callable) -> MultiplierForces:
         return eqx.tree_at(lambda forces: forces.function, self, change(self.function)) if self.is_held else self
@@ -74,8 +96,10 @@ class MultiplierForces(eqx.Module):
         """True if forces that know where a step began still have about its direction, or the opposite one."""
         return self.function.keeps_direction(t, _point(x), xi, parameters)
 
-    def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array:
-        """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]."""
+    def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array | None:
+        """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]; None if C = 0."""
+        if self.loads and all(self.loads):
+            return None
         return jax.vmap(lambda lam: self.value(t, x, xi, lam, parameters))(jnp.eye(len(like))).T
 
 
@@ -85,8 +109,8 @@ def _point(x: Any) -> Any:
 
 def determinant(system: Any, t: Array, x: Any, xi: Array) -> Array:
     """det μM⁻¹(μᵀ + C) relative to C = 0, scalar: not positive where no motion exists, or two do; 1 without C."""
-    if system.multiplier_forces is None:
-        return jnp.ones(())
     system = system.linear_at(xi)
     columns = system.multiplier_columns(t, x, xi)
+    if columns is None:
+        return jnp.ones(())
     return saddle_determinant(system.mass_matrix(x, xi), system.annihilator(x), columns)

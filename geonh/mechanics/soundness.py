@@ -200,7 +200,7 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
     def kinetic(x: Any) -> Array:
         return slow @ system.mass_matrix(x, slow) @ slow if system.metric is not None else jnp.zeros(())
 
-    force = system.force(t, x, xi, clock.control(k)) if system.forces is not None else jnp.zeros_like(p)
+    force = system.force(t, x, xi, clock.control(k))
     slopes = system.coanchor(kinetic, x), system.coanchor(level, x)
     return system.mass_matrix(x, slow), system.linear_at(xi).rows(x), level(x), force, *slopes, size
 

@@ -92,7 +92,7 @@ def symmetries_with_forces(system: System, generators: Generators | None = None)
 
     def force(g: Point, xi: Array) -> Array:
         x, t = system.at(g), jnp.full((), SOME_TIME)
-        of_forces = jnp.zeros(0) if system.forces is None or not tested else system.force(t, x, xi, controls)
+        of_forces = system.force(t, x, xi, controls) if tested else jnp.zeros(0)
         if system.multiplier_forces is None:
             return of_forces
         lam = jnp.ones(len(system.annihilator(x)))

@@ -23,6 +23,7 @@ from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.constraints import ConstrainedSystem
 from geonh.mechanics.first_integral import FirstIntegral, require_integrals
+from geonh.mechanics.friction import Friction, Frictions
 from geonh.mechanics.ingredients import check_ingredients, check_integrals
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.redundancy import Rank
@@ -57,11 +58,11 @@ class System(ConstrainedSystem):
         V(x) or V(x, parameters), joules.
     forces : callable, optional
         f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector in g*, shape=[n]; u is the value of the controls.
-    multiplier_forces : callable, optional
+    multiplier_forces : callable or sequence of Friction, optional
         f(t, x, ξ, λ) or f(t, x, ξ, λ, parameters) → covector, shape=[n], linear in the multipliers λ, shape=[m]: forces
         besides μᵀλ that the constraints exert, as friction, −μ_f λ₀ Jᵀv/|v| for a contact that slides with v = Jξ. For
         methods whose ``guarantees.multiplier_forces`` is true; at a start, or a node, where the equations have no
-        unique solution the run ends with ``Result.PAINLEVE``.
+        unique solution the run ends with ``Result.PAINLEVE``. A ``Friction``, or a list of them.
     parameters : mapping, optional
         Parameters shared by the functions; leaves of a pytree, so a sweep over them needs no recompilation.
     base : str, sequence of str or Action
@@ -113,7 +114,7 @@ class System(ConstrainedSystem):
         holonomic: Callable | None = None,
         potential: Callable | None = None,
         forces: Callable | None = None,
-        multiplier_forces: Callable | None = None,
+        multiplier_forces: Callable | Sequence[Friction] | None = None,
         parameters: Mapping[str, Any] | None = None,
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
@@ -130,9 +131,12 @@ class System(ConstrainedSystem):
             )
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
+        pressed: Any = (
+            Frictions(multiplier_forces) if isinstance(multiplier_forces, tuple | list) else multiplier_forces
+        )
         given = (
             ("forces", forces, "t, x, xi, u"),
-            ("multiplier_forces", multiplier_forces, "t, x, xi, lam"),
+            ("multiplier_forces", pressed, "t, x, xi, lam"),
             ("lagrangian", lagrangian, "x, xi"),
             ("holonomic", holonomic, "x"),
             ("draw", draw, "t, g, parameters"),
@@ -174,7 +178,7 @@ class System(ConstrainedSystem):
         self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
-        self.multiplier_forces = None if multiplier_forces is None else MultiplierForces(multiplier_forces)
+        self.multiplier_forces = None if pressed is None else MultiplierForces(pressed)
         has_tracers(parameters=parameters)  # refuses keys without an order, and what contains itself
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})

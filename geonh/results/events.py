@@ -20,13 +20,12 @@ from jax import Array
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
-from geonh.arguments.validators import as_flag, entries, is_whole, one_of, shortly
+from geonh.arguments.validators import as_count, as_flag, entries, is_whole, one_of, shortly
 from geonh.engine import Partition, computed
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.integrators.clock import Clock
 from geonh.mechanics.equations import multipliers
-from geonh.mechanics.friction import Friction
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
@@ -116,19 +115,26 @@ class SlipEnds(Event):
         If True, the run ends at the event.
     name : str
         Label in ``traj.events`` and in files.
+    which : int
+        Number of the friction, where the system has several.
     """
+
+    which: int = eqx.field(static=True)
 
     least: ClassVar[float] = 1e-11
     """Speed, relative to 1 m/s and the velocity, below which a slip that decreases has vanished."""
 
-    def __init__(self, stop: bool = True, name: str = "slip ends"):
+    def __init__(self, stop: bool = True, name: str = "slip ends", *, which: int = 0):
         super().__init__(_no_slip, -1, stop, name)
+        self.which = as_count(which, "which", least=0)
 
     def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
-        friction = None if system.multiplier_forces is None else system.multiplier_forces.function
-        if not isinstance(friction, Friction):
+        frictions = () if system.multiplier_forces is None else getattr(system.multiplier_forces.function, "parts", ())
+        if not frictions:
             raise ValueError(f"event {self.name!r} is for systems whose multiplier_forces are a Friction")
-        return friction.speed(t, system.action.at(g), xi, system.parameters)
+        if self.which >= len(frictions):
+            raise ValueError(f"which must be the number of one of {len(frictions)} frictions, got {self.which}")
+        return frictions[self.which].speed(t, system.action.at(g), xi, system.parameters)
 
 
 def _no_slip(t: Any, g: Any, xi: Any, lam: Any) -> Any:

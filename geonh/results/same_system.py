@@ -197,7 +197,15 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     if clock is not None and system.forces is not None:
         functions["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
     if system.multiplier_forces is not None:
-        functions["multiplier_forces"] = lambda: jnp.nan_to_num(system.linear_at(xi).multiplier_columns(t, at(g), xi))
+        forces = system.multiplier_forces
+        functions["multiplier_forces"] = lambda: [
+            jnp.nan_to_num(part)
+            for part in (
+                system.linear_at(xi).multiplier_columns(t, at(g), xi),
+                forces.loaded(t, at(g), xi, system.parameters),
+            )
+            if part is not None
+        ]
     for name, integral in system.first_integrals.items():
         functions[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
     return functions

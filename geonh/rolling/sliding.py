@@ -29,36 +29,25 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed
-from geonh.geometry.field import Moment
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction
 from geonh.mechanics.impacts import struck
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, replaced
 from geonh.results.events import Event, SlipEnds
 from geonh.results.modes import Modes, Transition
+from geonh.rolling.beginnings import BEGINNING, beginning
 from geonh.rolling.forces import contact_velocity, normal_force, slip
 
 RESTING = 1e-6
 """Speed of a rebound, m/s, below which there is none."""
 SLACK = 1e-13
 """Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
-BEGINNING = 1e-10
-"""Speed, relative to 1 m/s and the velocity, with which a slip begins, so that it has a direction."""
-SMOOTH = 1e-7
-"""The same for a slip that begins without acceleration, where the force for rolling reaches the friction cone: its
-speed grows with t² only, and the direction of a slower one is lost among the roundings of a step."""
-STEPS = 60
-"""Steps of the iteration for the direction in which a slip begins."""
-LITTLE = 1e-8
-"""Acceleration of a beginning slip, relative to that by the force of friction, at which its direction is that against
-the force for rolling."""
 CLOSE = 1e-9
 """Margin of the friction cone, relative to the normal force, that counts as within it."""
 
@@ -124,51 +113,26 @@ class _Settled(eqx.Module):
     roll: System
     slide: System
     may_roll: bool = eqx.field(static=True, default=True)
+    u: Any = None
+
+    def driven_by(self, u: Any) -> _Settled:
+        """The same under controls."""
+        return replaced(self, u=u)
 
     def __call__(self, t: Array, g: Array, xi: Array) -> Array:
         roll, x = self.roll, self.roll.at(g, t)
         resting = roll.projected_velocity(x, xi)
-        lam = accelerations_at(roll, t, x, resting)[1]
+        lam = accelerations_at(roll, t, x, resting, self.u)[1]
         rolls = self.may_roll & (_margin(t, g, lam, roll.parameters) >= -CLOSE * jnp.abs(lam[0]))
 
         def begins() -> Array:
             tangents = contact_velocity(t, g, xi, roll.parameters).tangents
-            slip = self._beginning(t, x, resting, lam[1:3], tangents) * (1 + jnp.max(jnp.abs(xi)))
+            begun = beginning(self.slide, 0, t, x, resting, lam[1:3], tangents, self.u)
+            slip = begun * (1 + jnp.max(jnp.abs(xi)))
             rows, right = roll.annihilator(x), roll.right_hand_side(x)
             return struck(_free(self.slide), x, resting, rows, right.at[1:3].add(slip)).xi
 
         return lax.cond(rolls, lambda: resting, begins)  # the other one has no derivative where there is no force
-
-    def _beginning(self, t: Array, x: Any, xi: Array, force: Array, tangents: Array) -> Array:
-        """Slip that begins, in the basis of the tangents, shape=[2], relative to 1 m/s and the velocity: its direction
-        is that of its acceleration.
-        """
-        against = -force / jnp.sqrt(force @ force)
-
-        def accelerated(d: Array) -> Array:
-            assert self.slide.multiplier_forces is not None
-            friction = self.slide.multiplier_forces.function.at_slip(d @ tangents, begins=True)
-            held = eqx.tree_at(lambda s: s.multiplier_forces.function, self.slide, friction)
-            rate = accelerations_at(held, t, x, xi)[0]
-            at = x if isinstance(x, Moment) else Moment(jnp.asarray(t, float), x)
-            moving = self.slide.action.anchor(at.x, xi)
-            along = jax.jvp(
-                lambda t, g, xi: slip(t, g, xi, self.slide.parameters),
-                (at.t, at.x, xi),
-                (jnp.ones(()), moving, rate),
-            )[1]
-            return tangents @ along
-
-        def nearer(_: Any, d: Array) -> Array:
-            change = accelerated(d)
-            size = jnp.sqrt(change @ change)
-            change = change / jnp.where(size > 0, size, 1.0)
-            mean = jnp.where(size > 0, d + change, d)
-            return mean / jnp.sqrt(mean @ mean)
-
-        first, mass = accelerated(against), self.slide.parameters["m"]
-        large = jnp.sqrt(first @ first) > LITTLE * jnp.sqrt(force @ force) / mass
-        return jnp.where(large, BEGINNING * lax.fori_loop(0, STEPS, nearer, against), SMOOTH * against)
 
 
 class _Landed(eqx.Module):
@@ -177,6 +141,11 @@ class _Landed(eqx.Module):
     free: System
     roll: System
     slide: System
+    u: Any = None
+
+    def driven_by(self, u: Any) -> _Landed:
+        """The same under controls."""
+        return replaced(self, u=u)
 
     def __call__(self, t: Array, g: Array, xi: Array) -> Array:
         parameters, x = self.roll.parameters, self.free.at(g, t)
@@ -203,7 +172,7 @@ class _Landed(eqx.Module):
             return lax.cond(
                 rebounds,
                 lambda: sticking.xi + e * (smooth.xi - xi),
-                lambda: _Settled(self.roll, self.slide)(t, g, sticking.xi),
+                lambda: _Settled(self.roll, self.slide, u=self.u)(t, g, sticking.xi),
             )
 
         return lax.cond(sticks, stuck, slips)

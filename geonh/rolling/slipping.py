@@ -7,8 +7,12 @@ way to the velocity w = μ_i ξ − b_i, against the force F along it:
     slip    −sign(w) F μ_i  as long as w keeps its sign, F ≤ F_s.
 
 Each sign of w is a mode of its own, so that forces are smooth within a mode. Where w vanishes the row holds again, if
-|λ_i| ≤ F_s there, and gives way to the other side at once if not. This is Coulomb's law for a known normal force, each
-row by itself: of a wheel that is held sideways and driven, it bounds the two forces one by one.
+|λ_i| ≤ F_s there, and gives way to the other side at once if not. This is Coulomb's law for a known normal force.
+
+Two rows of one contact, as of a wheel that is held sideways and driven, give way together, with w of shape=[2]:
+
+    grip    w = 0           as long as |λ| ≤ F_s
+    slips   −F μᵀw/|w|      until w vanishes.
 """
 
 from __future__ import annotations
@@ -26,9 +30,14 @@ from jax import Array
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, close, shortly
 from geonh.geometry.field import Moment
+from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.friction import Friction, Frictions
+from geonh.mechanics.impacts import struck
+from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.system import System, replaced
-from geonh.results.events import Event
+from geonh.results.events import Event, SlipEnds
 from geonh.results.modes import Modes, Transition
+from geonh.rolling.beginnings import beginning
 
 GRIP = "grip"
 """Name of the mode in which all rows hold."""
@@ -39,11 +48,16 @@ SLACK = 1e-12
 
 
 class _Grip(NamedTuple):
-    """A row among the forms, and names of the parameters that are F_s and F."""
+    """One row among the forms or two, and names of the parameters that are F_s and F."""
 
-    row: int
+    rows: tuple[int, ...]
     static: str
     kinetic: str
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """0 where it holds, signs of a slip along one row, 2 of one along two."""
+        return (0, 1, -1) if len(self.rows) == 1 else (0, 2)
 
 
 @validated
@@ -54,18 +68,18 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     ----------
     system : System
         With a distribution given by forms.
-    grips : mapping of str to (int, float or str or pair of these)
-        By a name of each row that may give way: its place among the forms, and the largest force along it, in newtons
-        where rows are in metres, as a number or the name of a parameter; or two, (static, kinetic), at which it gives
-        way and with which it slips. Other rows hold always. Numbers become parameters of the modes: "front force", or
-        "front static force" and "front kinetic force".
+    grips : mapping of str to (int or pair of int, float or str or pair of these)
+        By a name of each contact that may give way: the place of its row among the forms, or of two orthogonal rows of
+        one wheel; and the largest force along it, in newtons where rows are in metres, as a number or the name of a
+        parameter; or two, (static, kinetic), at which it gives way and with which it slips. Other rows hold always.
+        Numbers become parameters of the modes: "front force", or "front static force" and "front kinetic force".
 
     Returns
     -------
     Modes
         "grip", and for rows that slip their names with the sign of their velocity, such as "rear + and front −" or
-        "front −". Begin in the one that fits the start: in "grip" with a velocity on all constraints. In another one
-        whose sign is not that of the velocity, the row holds at once.
+        "front −"; of two rows "front slips". Begin in the one that fits the start: in "grip" with a velocity on all
+        constraints. In another one whose sign is not that of the velocity, the row holds at once.
 
     Raises
     ------
@@ -73,7 +87,7 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         If an argument is of another type.
     ValueError
         If the system has no forms or redundant ones, there is no such row or parameter, a force is negative, or more
-        than four rows may give way.
+        than four contacts may give way.
 
     Examples
     --------
@@ -101,10 +115,12 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         raise ValueError(
             f"the constraints of {system.name} are redundant (rank=), so that no force along them is known"
         )
+    if system.multiplier_forces is not None and not system.multiplier_forces.loads:
+        raise ValueError(f"multiplier_forces of {system.name} must be Friction, beside which contacts may slip")
     if not isinstance(grips, Mapping) or not grips:
         raise TypeError(f"grips must be a mapping such as {{'front': (0, 20.0)}}, got {shortly(grips)}")
     if len(grips) > MOST:
-        raise ValueError(f"grips: at most {MOST} rows may give way, 3ᵏ modes of k rows, got {len(grips)}")
+        raise ValueError(f"grips: at most {MOST} contacts may give way, 3ᵏ modes of k, got {len(grips)}")
     x = system.at(system.group.identity(), 0.0)
     held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
     count = jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
@@ -114,29 +130,38 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         laws[name], numbers = _law(system, name, given, count)
         more |= numbers
     system = replaced(system, parameters={**system.parameters, **more})
-    if len({law.row for law in laws.values()}) < len(laws):
-        raise ValueError(f"grips: a row has two names, { ({name: law.row for name, law in laws.items()}) }")
-    modes, transitions = {}, []
-    for signs in itertools.product((0, 1, -1), repeat=len(laws)):
-        mode = _named(laws, signs)
-        gone = [law.row for law, sign in zip(laws.values(), signs, strict=True) if sign]
-        kept = [row for row in range(count) if row not in gone]
-        modes[mode] = _reduced(system, mode, kept, list(zip(laws.values(), signs, strict=True)), count)
+    rows = [row for law in laws.values() for row in law.rows]
+    if len(set(rows)) < len(rows):
+        raise ValueError(f"grips: a row has two names, { ({name: law.rows for name, law in laws.items()}) }")
+    states = list(itertools.product(*(law.states for law in laws.values())))
+    modes = {_named(laws, slips): _reduced(system, laws, slips, count) for slips in states}
+    if len(modes) < len(states):
+        raise ValueError(f"grips: the names {list(laws)} make equal names of modes: take shorter ones")
+    transitions = []
+    for slips in states:
+        mode, places = _named(laws, slips), _kept(laws, slips, count)
         for i, (name, law) in enumerate(laws.items()):
 
-            def to(sign: int, i: int = i, signs: tuple[int, ...] = signs) -> str:
-                return _named(laws, (*signs[:i], sign, *signs[i + 1 :]))
+            def to(state: int, i: int = i, slips: tuple[int, ...] = slips) -> str:
+                return _named(laws, (*slips[:i], state, *slips[i + 1 :]))
 
-            if signs[i]:
-                ends = Event(_Slip(system, law.row, signs[i]), direction=-1, name=f"{name} grips")
+            if slips[i] == 2:
+                which = slips[:i].count(2)
+                transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
+            elif slips[i]:
+                ends = Event(_Slip(system, law.rows[0], slips[i]), direction=-1, name=f"{name} grips")
                 transitions.append(Transition(mode, ends, to(0)))
-                continue
-            for sign in (1, -1):
-                margin = _Margin(held + kept.index(law.row), sign, law.static)
-                begins = Event(margin, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
-                transitions.append(Transition(mode, begins, to(sign)))
-    if len(modes) < 3 ** len(laws):
-        raise ValueError(f"grips: the names {list(laws)} make equal names of modes: take shorter ones")
+            elif len(law.rows) == 2:
+                margin = _CircleMargin(tuple(held + places.index(row) for row in law.rows), law.static)
+                begins = Event(margin, direction=-1, name=f"{name} slips")
+                which = slips[:i].count(2)
+                reset = _Begins(modes[mode], modes[to(2)], which, margin.places, system, law.rows)
+                transitions.append(Transition(mode, begins, to(2), reset))
+            else:
+                for sign in (1, -1):
+                    one = _Margin(held + places.index(law.rows[0]), sign, law.static)
+                    begins = Event(one, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
+                    transitions.append(Transition(mode, begins, to(sign)))
     return Modes(modes, transitions, name=system.name)
 
 
@@ -146,9 +171,13 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[_Grip, dict
         raise ValueError(f"grips: names must be text other than {GRIP!r}, got {shortly(name)}")
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(f"grips[{name!r}] must be (row, force), got {shortly(given)}")
-    row, forces = given
-    if as_count(row, f"the row of {name}", 0) >= count:
-        raise ValueError(f"grips[{name!r}]: {system.name} has {count} forms, and none of number {row}")
+    place, forces = given
+    rows = tuple(place) if isinstance(place, tuple | list) else (place,)
+    if len(rows) not in (1, 2):
+        raise TypeError(f"grips[{name!r}]: the place must be that of a row, or of two, got {shortly(place)}")
+    for row in rows:
+        if as_count(row, f"the row of {name}", 0) >= count:
+            raise ValueError(f"grips[{name!r}]: {system.name} has {count} forms, and none of number {row}")
     both = tuple(forces) if isinstance(forces, tuple | list) else (forces, forces)
     if len(both) != 2:
         raise TypeError(f"grips[{name!r}]: the force must be a number or two, (static, kinetic), got {shortly(forces)}")
@@ -165,29 +194,40 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[_Grip, dict
     numbers = {key: f for key, f in zip(names, (static, kinetic), strict=True) if not isinstance(f, str)}
     if taken := [key for key in numbers if key in system.parameters]:
         raise ValueError(f"grips[{name!r}]: {system.name} has a parameter {taken[0]!r} already: take another name")
-    return _Grip(int(row), *names), numbers
+    return _Grip(tuple(map(int, rows)), *names), numbers
 
 
-def _named(laws: Mapping[str, _Grip], signs: tuple[int, ...]) -> str:
-    """Name of the mode with these signs of the slips, 0 for rows that hold."""
-    slips = [f"{name} {'+' if sign > 0 else '−'}" for name, sign in zip(laws, signs, strict=True) if sign]
+def _named(laws: Mapping[str, _Grip], states: tuple[int, ...]) -> str:
+    """Name of the mode in which contacts hold, 0, or slip, with a sign or 2."""
+    words = {1: "+", -1: "−", 2: "slips"}
+    slips = [f"{name} {words[state]}" for name, state in zip(laws, states, strict=True) if state]
     return " and ".join(slips) or GRIP
 
 
-def _reduced(system: System, mode: str, kept: list[int], laws: list[tuple[_Grip, int]], count: int) -> System:
+def _kept(laws: Mapping[str, _Grip], states: tuple[int, ...], count: int) -> list[int]:
+    """Places of the forms that hold."""
+    gone = [row for law, state in zip(laws.values(), states, strict=True) if state for row in law.rows]
+    return [row for row in range(count) if row not in gone]
+
+
+def _reduced(system: System, laws: Mapping[str, _Grip], states: tuple[int, ...], count: int) -> System:
     """The system with some of its forms alone, and the forces of those that slip."""
-    slips = [(law.row, sign, law.kinetic) for law, sign in laws if sign]
+    slips = [(law, state) for law, state in zip(laws.values(), states, strict=True) if state]
+    name = f"{system.name}, {_named(laws, states)}"
     if not slips:
-        return replaced(system, name=f"{system.name}, {mode}")
+        return replaced(system, name=name)
     assert system.distribution is not None
-    D = system.distribution.of_rows(np.eye(count)[kept]) if kept else None
-    return replaced(
-        system,
-        distribution=D,
-        forces=_Rubbing(system.distribution, system.forces, system.forces_take_parameters, slips),
-        forces_take_parameters=True,
-        name=f"{system.name}, {mode}",
-    )
+    kept = _kept(laws, states, count)
+    changes: dict[str, Any] = {"distribution": system.distribution.of_rows(np.eye(count)[kept]) if kept else None}
+    if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != 2]:
+        forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
+        changes |= {"forces": forces, "forces_take_parameters": True}
+    # the parameter is the force, the coefficient times the load
+    circles = [Friction(_SlipOf(system, law.rows), law.kinetic, load=1.0) for law, state in slips if state == 2]
+    if circles:
+        own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
+        changes["multiplier_forces"] = MultiplierForces(Frictions([*circles, *own]))
+    return replaced(system, **changes, name=name)
 
 
 class _Rubbing(eqx.Module):
@@ -223,6 +263,55 @@ class _Margin(eqx.Module):
 
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
         return parameters[self.size] + self.sign * lam[self.place]
+
+
+class _CircleMargin(eqx.Module):
+    """Force that is left until two rows slip, F_s − |λ|, of which two places among the multipliers are λ."""
+
+    places: tuple[int, ...] = eqx.field(static=True)
+    size: str = eqx.field(static=True)
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        force = lam[jnp.array(self.places)]
+        return parameters[self.size] - jnp.sqrt(force @ force + np.finfo(float).tiny)
+
+
+class _SlipOf(eqx.Module):
+    """Velocity along two rows, m/s, shape=[2], of the system in which they are."""
+
+    system: System
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Any, x: Any, xi: Array, parameters: Any) -> Array:
+        D = self.system.distribution
+        assert D is not None
+        return D.residual(xi, Moment(jnp.asarray(t, float), x), parameters)[jnp.array(self.rows)]
+
+
+class _Begins(eqx.Module):
+    """Velocity with which two rows begin to slip, while the others go on as they are."""
+
+    holds: System
+    slides: System
+    which: int = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
+    whole: System
+    rows: tuple[int, ...] = eqx.field(static=True)
+    u: Any = None
+
+    def driven_by(self, u: Any) -> _Begins:
+        """The same under controls."""
+        return replaced(self, u=u)
+
+    def __call__(self, t: Array, g: Any, xi: Array) -> Array:
+        x, of_rows, D = self.holds.at(g, t), jnp.array(self.rows), self.whole.distribution
+        assert D is not None
+        lam = accelerations_at(self.holds, t, x, xi, self.u)[1][jnp.array(self.places)]
+        slip = beginning(self.slides, self.which, t, x, xi, lam, jnp.eye(2), self.u) * (1 + jnp.max(jnp.abs(xi)))
+        at, parameters = Moment(jnp.asarray(t, float), x.x if isinstance(x, Moment) else x), self.holds.parameters
+        rows = D.annihilator(at, parameters)[of_rows]
+        still = rows @ xi - D.residual(xi, at, parameters)[of_rows]
+        return struck(self.slides, x, xi, rows, still + slip).xi
 
 
 class _Slip(eqx.Module):

@@ -201,7 +201,8 @@ class ModeLoop(Watching):
     def leave(self, transition: Transition, here: Place) -> Left:
         """Place after the reset of a transition."""
         if transition.name not in self._leaving:
-            self._leaving[transition.name] = prepared(left_by, (self.system, transition.reset), here)
+            tree = self.system, transition.reset, self.clock.controls
+            self._leaving[transition.name] = prepared(left_by, tree, here)
         return first_of_batch(self._leaving[transition.name](batch_of_one(here)))
 
     def arrive(self, here: Place, projects: bool) -> Arrived:
@@ -259,12 +260,14 @@ def _values_soon(problem: Problem, timed: Timed) -> Array:
     return at_node(problem._replace(clock=part), Node.of(state))[1]
 
 
-def left_by(tree: tuple[System, Callable | None], here: Place) -> Left:
-    """Place after a user's reset."""
-    (system, reset), (t, g, xi) = tree, here
+def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
+    """Place after a user's reset; one with a method ``driven_by`` knows the controls there."""
+    (system, reset, controls), (t, g, xi) = tree, here
     p = system.momentum(system.at(g, t), xi)
     if reset is None:
         return Left(g, xi, p)
+    if hasattr(reset, "driven_by"):
+        reset = reset.driven_by(Clock(t, jnp.ones(()), controls).control(0))
     more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
 
     def moved(reset: Callable, t: Array, g: Point, xi: Array, *more: Any) -> tuple[Point, Array]:

@@ -244,6 +244,17 @@ def test_a_slip_that_begins_where_the_force_reaches_the_cone():
     assert np.diff(runs[-1].energy).max() < 1e-6
 
 
+def test_a_ball_that_is_pushed_by_controls_begins_and_ends_to_slide():
+    """F = 8t at the centre: a ball of ⅖mr² rolls with a = 5F/7m as long as the contact force 2F/7 ≤ μmg."""
+    push = lambda t, x, xi, u: jnp.concatenate([jnp.zeros(3), x[:3, :3].T @ jnp.append(u, jnp.zeros(2))])  # noqa: E731
+    ball = rolling(rolling.ball(1.0), [0.4, 0.4, 0.4], 1.0, friction=0.3, forces=push)
+    g0, xi0 = rolling.start(ball)
+    run = gn.solve(ball, mode="roll", g0=g0, xi0=xi0, dt=0.01, n_steps=200, controls=lambda t: jnp.stack([8 * t]))
+    assert [ball.names[i] for i in run.switches.target] == ["slide"]
+    assert run.switches.t[0] == pytest.approx(3.5 * 0.3 * 9.81 / 8, abs=1e-12)
+    assert run.xi[-1, 3:] @ run.xi[-1, 3:] > (5 / 7 * 4 * 2.0**2) ** 2
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="restitution is that of a body with friction"):
         rolling(rolling.ball(1.0), [0.4] * 3, 1.0, restitution=0.5)

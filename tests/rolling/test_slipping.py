@@ -213,7 +213,7 @@ def test_constraints_on_positions_stay(tmp_path):
         ({"a": (0, 1.0), "b": (0, 2.0)}, "a row has two names"),
         ({"a": (0, "mu")}, "has no parameter 'mu'"),
         ({"grip": (0, 1.0)}, "names must be text other than 'grip'"),
-        ({str(i): (0, 1.0) for i in range(5)}, "at most 4 rows"),
+        ({str(i): (0, 1.0) for i in range(5)}, "at most 4 contacts"),
     ],
 )
 def test_bad_input_is_named(grips, words):
