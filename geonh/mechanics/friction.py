@@ -137,8 +137,14 @@ class Friction(eqx.Module):
             object.__setattr__(copy, name, value)
         return copy
 
-    def normal_force(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
-        """Normal force, N, a scalar, of multipliers of shape=[m]; ValueError if there is none of that index."""
+    def normal_force(self, t: Array, x: Any, lam: Any, parameters: Any) -> Array:
+        """Normal force, N, a scalar: the load where it is known, else of multipliers of shape=[m]; ValueError if there
+        is none of that index.
+        """
+        if callable(self.load):
+            return evaluated("load", self.load, t, x, parameters)
+        if self.load is not None:
+            return _parameter("load", self.load, parameters) if isinstance(self.load, str) else jnp.asarray(self.load)
         if callable(self.normal):
             return evaluated("normal", self.normal, t, x, lam, parameters)
         if self.normal >= len(lam):
@@ -179,7 +185,7 @@ class Friction(eqx.Module):
 
     def pressure(self, t: Array, x: Any, speed: Array, lam: Array, parameters: Any) -> Array:
         """Force of friction μλ_n at a slip speed, N, a scalar."""
-        return self.of_speed(speed, parameters) * self._normal(t, x, lam, parameters)
+        return self.of_speed(speed, parameters) * self.normal_force(t, x, lam, parameters)
 
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | bool:
         """False where the slip at (t, x, ξ), ``xi`` of shape=[n], has turned too far since the step began, a scalar."""
@@ -213,14 +219,6 @@ class Friction(eqx.Module):
         speed = jnp.zeros(()) if self.begins else jnp.sqrt(v @ v)
         along = self.direction if self.begins else self._sign(v) * v * (1 / speed)
         return -self.pressure(t, x, speed, lam, parameters) * back(along)[0]
-
-    def _normal(self, t: Array, x: Any, lam: Any, parameters: Any) -> Array:
-        """Normal force, N: the load where it is known."""
-        if self.load is None:
-            return self.normal_force(t, x, lam, parameters)
-        if isinstance(self.load, str):
-            return _parameter("load", self.load, parameters)
-        return evaluated("load", self.load, t, x, parameters) if callable(self.load) else jnp.asarray(self.load)
 
     def _sign(self, v: Array) -> Any:
         return 1.0 if self.direction is None else jnp.where(v @ self.direction < 0, -1.0, 1.0)

@@ -36,7 +36,7 @@ the force that held."""
 def beginning(
     slides: System, which: int, t: Array, x: Any, xi: Array, force: Array, basis: Array, u: Any = None
 ) -> Array:
-    """Slip that begins, in a basis, shape=[2], relative to 1 m/s and the velocity.
+    """Slip that begins, in a basis, shape=[j], relative to 1 m/s and the velocity.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def beginning(
         Number of its friction there.
     t, x, xi, u : array, base point, array of shape=[n], controls
         Where it begins; the velocity has no slip.
-    force : array, shape=[2]
+    force : array, shape=[j]
         Force that held the contact, in the basis.
-    basis : array, shape=[2, k]
+    basis : array, shape=[j, k]
         Directions of length one among those of the slip.
     """
     against = -force / jnp.sqrt(force @ force)

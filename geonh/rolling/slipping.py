@@ -13,6 +13,8 @@ Two rows of one contact, as of a wheel that is held sideways and driven, give wa
 
     grip    w = 0           as long as |λ| ≤ F_s
     slips   −F μᵀw/|w|      until w vanishes.
+
+Where the normal force N is a multiplier too, as of a block whose height is held, F_s = μ_s N and F = μN.
 """
 
 from __future__ import annotations
@@ -48,16 +50,23 @@ SLACK = 1e-12
 
 
 class _Grip(NamedTuple):
-    """One row among the forms or two, and names of the parameters that are F_s and F."""
+    """One row among the forms or two, names of the parameters that are F_s and F, or μ_s and μ of a normal force."""
 
     rows: tuple[int, ...]
     static: str
     kinetic: str
+    normal: Any = None
 
     @property
     def states(self) -> tuple[int, ...]:
-        """0 where it holds, signs of a slip along one row, 2 of one along two."""
-        return (0, 1, -1) if len(self.rows) == 1 else (0, 2)
+        """0 where it holds, signs of a slip along one row under a known force, 2 of other slips."""
+        return (0, 1, -1) if len(self.rows) == 1 and self.normal is None else (0, 2)
+
+    def friction(self, system: System) -> Friction:
+        """Friction of the slip along its rows in a system."""
+        # of a known force the parameter is the force itself, the coefficient of a load of 1
+        pressed = {"load": 1.0} if self.normal is None else {"normal": self.normal}
+        return Friction(_SlipOf(system, self.rows), self.kinetic, **pressed)
 
 
 @validated
@@ -72,13 +81,15 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         By a name of each contact that may give way: the place of its row among the forms, or of two orthogonal rows of
         one wheel; and the largest force along it, in newtons where rows are in metres, as a number or the name of a
         parameter; or two, (static, kinetic), at which it gives way and with which it slips. Other rows hold always.
-        Numbers become parameters of the modes: "front force", or "front static force" and "front kinetic force".
+        Numbers become parameters of the modes: "front force", or "front static force" and "front kinetic force". With
+        a third entry, the ``normal`` of a ``Friction``, coefficients of that normal force, "front friction" or "front
+        static friction" and "front kinetic friction".
 
     Returns
     -------
     Modes
         "grip", and for rows that slip their names with the sign of their velocity, such as "rear + and front −" or
-        "front −"; of two rows "front slips". Begin in the one that fits the start: in "grip" with a velocity on all
+        "front −"; of two rows, or with a normal force, "front slips". Begin in the one that fits the start: in "grip" with a velocity on all
         constraints. In another one whose sign is not that of the velocity, the row holds at once.
 
     Raises
@@ -145,14 +156,18 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
             def to(state: int, i: int = i, slips: tuple[int, ...] = slips) -> str:
                 return _named(laws, (*slips[:i], state, *slips[i + 1 :]))
 
+            if law.normal is not None:
+                lifts = Event(_Normal(law.friction(system)), direction=-1, name=f"{name} lifts")
+                transitions.append(Transition(mode, lifts, _Lifted(name)))
             if slips[i] == 2:
                 which = slips[:i].count(2)
                 transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
             elif slips[i]:
                 ends = Event(_Slip(system, law.rows[0], slips[i]), direction=-1, name=f"{name} grips")
                 transitions.append(Transition(mode, ends, to(0)))
-            elif len(law.rows) == 2:
-                margin = _CircleMargin(tuple(held + places.index(row) for row in law.rows), law.static)
+            elif 2 in law.states:
+                at = tuple(held + places.index(row) for row in law.rows)
+                margin = _CircleMargin(at, law.static, law.friction(system))
                 begins = Event(margin, direction=-1, name=f"{name} slips")
                 which = slips[:i].count(2)
                 reset = _Begins(modes[mode], modes[to(2)], which, margin.places, system, law.rows)
@@ -169,9 +184,11 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[_Grip, dict
     """Validated row and forces, and parameters for those that are numbers."""
     if not isinstance(name, str) or not name or name == GRIP:
         raise ValueError(f"grips: names must be text other than {GRIP!r}, got {shortly(name)}")
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        raise TypeError(f"grips[{name!r}] must be (row, force), got {shortly(given)}")
-    place, forces = given
+    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+        raise TypeError(
+            f"grips[{name!r}] must be (row, force), or (row, coefficient, normal force), got {shortly(given)}"
+        )
+    (place, forces), normal = given[:2], given[2] if len(given) > 2 else None
     rows = tuple(place) if isinstance(place, tuple | list) else (place,)
     if len(rows) not in (1, 2):
         raise TypeError(f"grips[{name!r}]: the place must be that of a row, or of two, got {shortly(place)}")
@@ -189,12 +206,15 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[_Grip, dict
     sizes = [float(np.asarray(system.parameters[f])) if isinstance(f, str) else float(f) for f in (static, kinetic)]
     if not sizes[0] >= sizes[1] >= 0:
         raise ValueError(f"grips[{name!r}]: forces must be F ≥ 0, or (F_s, F) with F_s ≥ F ≥ 0, got {shortly(forces)}")
-    words = ("static force", "kinetic force") if isinstance(forces, tuple | list) else ("force", "force")
+    what = "force" if normal is None else "friction"
+    words = (f"static {what}", f"kinetic {what}") if isinstance(forces, tuple | list) else (what, what)
     names = [f if isinstance(f, str) else f"{name} {word}" for f, word in zip((static, kinetic), words, strict=True)]
     numbers = {key: f for key, f in zip(names, (static, kinetic), strict=True) if not isinstance(f, str)}
     if taken := [key for key in numbers if key in system.parameters]:
         raise ValueError(f"grips[{name!r}]: {system.name} has a parameter {taken[0]!r} already: take another name")
-    return _Grip(tuple(map(int, rows)), *names), numbers
+    law = _Grip(tuple(map(int, rows)), *names, normal)
+    law.friction(system)  # which names what it does not take
+    return law, numbers
 
 
 def _named(laws: Mapping[str, _Grip], states: tuple[int, ...]) -> str:
@@ -222,9 +242,7 @@ def _reduced(system: System, laws: Mapping[str, _Grip], states: tuple[int, ...],
     if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != 2]:
         forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
         changes |= {"forces": forces, "forces_take_parameters": True}
-    # the parameter is the force, the coefficient times the load
-    circles = [Friction(_SlipOf(system, law.rows), law.kinetic, load=1.0) for law, state in slips if state == 2]
-    if circles:
+    if circles := [law.friction(system) for law, state in slips if state == 2]:
         own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
         changes["multiplier_forces"] = MultiplierForces(Frictions([*circles, *own]))
     return replaced(system, **changes, name=name)
@@ -266,14 +284,43 @@ class _Margin(eqx.Module):
 
 
 class _CircleMargin(eqx.Module):
-    """Force that is left until two rows slip, F_s − |λ|, of which two places among the multipliers are λ."""
+    """Force that is left until rows slip, F_s − |λ|, of which some places among the multipliers are λ."""
 
     places: tuple[int, ...] = eqx.field(static=True)
     size: str = eqx.field(static=True)
+    friction: Friction
 
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
         force = lam[jnp.array(self.places)]
-        return parameters[self.size] - jnp.sqrt(force @ force + np.finfo(float).tiny)
+        return parameters[self.size] * _pressed(self.friction, t, g, lam, parameters) - jnp.sqrt(
+            force @ force + np.finfo(float).tiny
+        )
+
+
+class _Normal(eqx.Module):
+    """Normal force of a contact, as a guard."""
+
+    friction: Friction
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        return _pressed(self.friction, t, g, lam, parameters)
+
+
+def _pressed(friction: Friction, t: Any, g: Any, lam: Array, parameters: Any) -> Array:
+    x = friction.slip.system.at(g, t)  # type: ignore[attr-defined]
+    return friction.normal_force(t, x.x if isinstance(x, Moment) else x, lam, parameters)
+
+
+class _Lifted(eqx.Module):
+    """Target where the normal force of a contact vanishes: there is no mode for that."""
+
+    name: str = eqx.field(static=True)
+
+    def __call__(self, t: Any, g: Any, xi: Any) -> str:
+        raise ValueError(
+            f"the normal force of {self.name!r} vanishes at t = {float(t):g}: it would pull from there on. End the run "
+            "before, by t_end or an event, or take modes of your own with one for a contact that is open"
+        )
 
 
 class _SlipOf(eqx.Module):
@@ -307,7 +354,8 @@ class _Begins(eqx.Module):
         x, of_rows, D = self.holds.at(g, t), jnp.array(self.rows), self.whole.distribution
         assert D is not None
         lam = accelerations_at(self.holds, t, x, xi, self.u)[1][jnp.array(self.places)]
-        slip = beginning(self.slides, self.which, t, x, xi, lam, jnp.eye(2), self.u) * (1 + jnp.max(jnp.abs(xi)))
+        basis = jnp.eye(len(self.rows))
+        slip = beginning(self.slides, self.which, t, x, xi, lam, basis, self.u) * (1 + jnp.max(jnp.abs(xi)))
         at, parameters = Moment(jnp.asarray(t, float), x.x if isinstance(x, Moment) else x), self.holds.parameters
         rows = D.annihilator(at, parameters)[of_rows]
         still = rows @ xi - D.residual(xi, at, parameters)[of_rows]
