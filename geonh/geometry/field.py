@@ -201,6 +201,7 @@ class Field(Precise):
 
     def of_rows(self, rows: Array) -> Field:
         """The field with some of its rows alone, selected by a matrix of zeros and ones of shape=[r, k]."""
+        rows = rows if self.rows is None else rows @ self.rows
         return eqx.tree_at(lambda field: field.rows, self, rows, is_leaf=lambda leaf: leaf is None)
 
 

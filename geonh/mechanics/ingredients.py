@@ -88,9 +88,10 @@ def _check_distribution(system: Any, expect: Callable, x: Any, n: int, k: int) -
     name = "forms" if D.forms is not None else "frame"
     m = expect(name, lambda x: D.degeneracy_rows(x, system.parameters), (x,), (None, n))[0]
     independent = m if system.rank is None else system.rank.forms
-    if independent + k >= n or m == 0:
+    most = n if name == "forms" else n - 1  # with as many forms the motion is prescribed, and λ are the forces for it
+    if independent + k > most or m == 0:
         left = (
-            "nothing would be left to move; of redundant ones, rank= says how many are independent"
+            f"at most {n} are independent; of redundant ones, rank= says how many are"
             if name == "forms" and m
             else "leave out a distribution of everything"
         )

@@ -32,6 +32,7 @@ from geonh.mechanics.system import System
 from geonh.rolling import rows
 from geonh.rolling.body_drawing import drawing
 from geonh.rolling.contacts import touch
+from geonh.rolling.resisting import with_resistance
 from geonh.rolling.sliding import with_friction
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface
@@ -40,7 +41,7 @@ BETWEEN = np.arange(1, 8) / 8
 """Fractions of a step at which a contact between its nodes is examined."""
 TAKEN = (
     *("support", "on", "surface velocity", "J", "m", "g", "spin"),
-    *("static friction", "friction", "restitution"),
+    *("static friction", "friction", "restitution", "rolling resistance", "spinning friction"),
 )
 
 
@@ -86,6 +87,8 @@ def rolling(
     gravity: float = 9.81,
     friction: float | tuple[float, float] | None = None,
     restitution: float = 0.0,
+    rolling_resistance: float | None = None,
+    spinning_friction: float | None = None,
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
@@ -122,8 +125,12 @@ def rolling(
     restitution : float
         Ratio e of the normal velocities after and before an impact, between 0 and 1, of a body with friction, by
         Chatterjee's and Ruina's law: the energy never rises.
+    rolling_resistance, spinning_friction : float, optional
+        Arms ρ and σ in metres, of a body with friction: the surface resists rolling by the moment ρλ_n against the part
+        of the angular velocity along the surface, relative to it, and spinning by σλ_n against that about its normal.
+        Where one of these vanishes it stays zero as long as the moment for that is less.
     forces : callable, optional
-        f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
+        f(t, x, ξ, u) as of ``System``: other resistance, drag, motors; ``contact`` helps.
     parameters : mapping, optional
         Further numbers, for the functions given here. Those of the body are included as "m", "J" and "g".
     first_integrals : mapping of str to FirstIntegral, optional
@@ -136,7 +143,8 @@ def rolling(
     Returns
     -------
     System or Modes
-        On SE(3), ξ = (ω, v) in body axes; with friction the modes "roll", "slide" and "free".
+        On SE(3), ξ = (ω, v) in body axes; with friction the modes "roll", "slide" and "free", with resistance also
+        "roll without spin" and "slide without spin", and without rolling "spin", "rest", "skid and spin" and "skid".
 
     Raises
     ------
@@ -173,13 +181,13 @@ def rolling(
     if moving is not None:
         numbers["surface velocity"] = moving
     at_time = on.timed or (moving is not None and moving.timed)
-    forms = (rows.forms, rows.forms_in_time) if spin else (rows.rubber_forms, rows.rubber_forms_in_time)
-    rhs = (rows.rhs, rows.rhs_in_time) if spin else (rows.rubber_rhs, rows.rubber_rhs_in_time)
-    distribution = (
-        Distribution(forms=_chosen(on.timed, *forms))
-        if moving is None
-        else AffineDistribution(forms=_chosen(on.timed, *forms), rhs=_chosen(at_time, *rhs))
-    )
+
+    def distribution(kind: str) -> Distribution:
+        forms, rhs = rows.CONSTRAINTS[kind]
+        if moving is None:
+            return Distribution(forms=_chosen(on.timed, *forms))
+        return AffineDistribution(forms=_chosen(on.timed, *forms), rhs=_chosen(at_time, *rhs))
+
     common: dict[str, Any] = {
         "metric": rows.metric,
         "potential": rows.potential,
@@ -190,16 +198,25 @@ def rolling(
     touching: dict[str, Any] = {"holonomic": _chosen(on.timed, rows.height, rows.height_in_time)}
 
     def made(mode: str, more: Mapping[str, Any], **options: Any) -> System:
-        kept = {"roll": {**touching, "distribution": distribution}, "slide": touching, "free": {}}[mode]
+        kept = {} if mode == "free" else touching
+        if mode in ("roll", "rest"):
+            kinds = {"roll": "rolling" if spin else "rubber rolling", "rest": "rest"}
+            kept = {**touching, "distribution": distribution(kinds[mode])}
         kind = System if mode == "free" else RollingBody
         return kind(SE3(), **common, **kept, **options, parameters={**numbers, **more}, name=name)
 
+    resistance = {"rolling resistance": rolling_resistance, "spinning friction": spinning_friction}
+    resistance = {name: arm for name, arm in resistance.items() if arm is not None}
     if friction is None:
         if restitution:
             raise ValueError("restitution is that of a body with friction=, which may leave its surface and land")
+        if resistance:
+            raise ValueError(f"{', '.join(resistance).replace(' ', '_')}= is that of a body with friction=")
         return made("roll", {})
     if not spin or on.timed:
         raise ValueError("friction= is for bodies that may spin, on surfaces whose shape does not depend on the time")
+    if resistance:
+        return with_resistance(made, friction, restitution, resistance, name)
     return with_friction(made, friction, restitution, name)
 
 

@@ -23,6 +23,22 @@ from geonh.geometry.field import Moment
 from geonh.rolling.contacts import as_placement, surface_velocity, touch
 from geonh.rolling.rows import tangents
 
+RESISTANCE = {"turn": "rolling resistance", "spin": "spinning friction"}
+"""Names of the parameters of resistance, by what they resist."""
+HELD = {"slip": (1, 2), "turn": (4, 5), "spin": (3,)}
+"""Places of the multipliers of what is held, in their order, among those of the contact, the slip, spin and rolling."""
+MODES = {
+    "slide": (),
+    "slide without spin": ("spin",),
+    "skid and spin": ("turn",),
+    "skid": ("turn", "spin"),
+    "roll": ("slip",),
+    "roll without spin": ("slip", "spin"),
+    "spin": ("slip", "turn"),
+    "rest": ("slip", "turn", "spin"),
+}
+"""What is held in the modes of a body whose surface resists rolling and spinning."""
+
 
 class ContactForce(NamedTuple):
     """Force of a surface on a body in contact with it.
@@ -56,7 +72,7 @@ class ContactVelocity(NamedTuple):
 
 @validated
 @in_float64
-def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0) -> ContactForce:
+def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0, *, mode: str | None = None) -> ContactForce:
     """Force of the surface on a body of ``rolling``, of the multipliers that a trajectory or an event has.
 
     Parameters
@@ -70,26 +86,34 @@ def contact_force(system: Any, g: Any, multipliers: Any, t: float = 0.0) -> Cont
         the nan that a run has at the end, where a mode has fewer than another, are left out.
     t : float
         Time, s.
+    mode : str, optional
+        Mode of a body whose surface resists rolling or spinning, by which its multipliers are known.
 
     Returns
     -------
     ContactForce
         ``force``, ``moment``, ``place`` and ``normal``, arrays of shape=[3]. Of a body that slides it is the normal
-        force; its friction is −μ times that along the slip.
+        force; its friction is −μ times that along the slip. Moments are those that hold the body, as in "rest".
 
     Raises
     ------
     TypeError, ValueError
-        If the system is not one of ``rolling``, the others are not numbers of that shape, or the body is in the air.
+        If the system is not one of ``rolling``, the others are not numbers of that shape, or the body is in the air; if
+        a mode is needed, and none of its own is given.
     """
     parameters, node = as_placement(system, g, t)
+    held = _held(parameters, mode)
     lam = as_float64(multipliers, "multipliers", finite=False)
     if lam.ndim == 1 and not is_traced(lam):
         lam = as_float64(lam[: np.max(np.flatnonzero(~np.isnan(lam)), initial=-1) + 1], "multipliers")
     if not lam.size:
         raise ValueError("multipliers has no numbers: there is no contact there")
-    if lam.ndim != 1 or len(lam) not in (1, 3, 4):
-        raise ValueError(f"multipliers must be those of one node, of shape [1], [3] or [4], got {list(lam.shape)}")
+    sizes = (1, 3, 4) if held is None else (1 + sum(len(HELD[what]) for what in held),)
+    if lam.ndim != 1 or len(lam) not in sizes:
+        shapes = " or ".join(f"[{size}]" for size in sizes)
+        raise ValueError(f"multipliers must be those of one node, of shape {shapes}, got {list(lam.shape)}")
+    if held is not None:
+        lam = _in_places(lam, held)
     at = (*node, lam)
     return _force(parameters, at) if is_traced((parameters, at)) else computed(_force, parameters, at)
 
@@ -117,6 +141,23 @@ def normal_force(t: Any, x: Any, lam: Array, parameters: Any) -> Array:
     return lam[0] * jnp.sqrt(slope @ slope)
 
 
+def _held(parameters: Any, mode: str | None) -> tuple[str, ...] | None:
+    """What is held in a mode with resistance; None of other bodies."""
+    if not any(name in parameters for name in RESISTANCE.values()):
+        return None
+    if mode not in MODES:
+        raise ValueError(
+            f"mode must be that of the node, one of {', '.join(MODES)}, got {mode!r}: the body has resistance"
+        )
+    return tuple(what for what in MODES[mode] if RESISTANCE.get(what, "friction") in parameters)
+
+
+def _in_places(lam: Array, held: tuple[str, ...]) -> Array:
+    """Multipliers of the contact, the slip, spin and rolling, zero where they are not held, shape=[6]."""
+    places = [0, *(place for what in held for place in HELD[what])]
+    return jnp.zeros(6).at[jnp.array(places)].set(jnp.asarray(lam))
+
+
 def _force(parameters: Any, node: tuple) -> ContactForce:
     t, x, lam = node
     touching = touch(t, x, parameters)
@@ -124,4 +165,6 @@ def _force(parameters: Any, node: tuple) -> ContactForce:
     if len(lam) > 1:
         force = force + lam[1:3] @ tangents(touching.normal)
     moment = lam[3] * touching.normal if len(lam) > 3 else jnp.zeros(3)
+    if len(lam) > 4:
+        moment = moment + lam[4:] @ tangents(touching.normal)
     return ContactForce(force, moment, touching.place, touching.normal)

@@ -42,6 +42,20 @@ def rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
     return jnp.concatenate([forms_in_time(t, x, parameters), row[None]])
 
 
+def resisting_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    """The two tangential rows, those of turning about the tangents, and that of spinning about the normal."""
+    touching = touch(t, x, parameters)
+    axes = jnp.concatenate([tangents(touching.normal), touching.normal[None]])
+    turning = jnp.concatenate([axes @ x[:3, :3], jnp.zeros((3, 3))], axis=1)
+    return jnp.concatenate([forms_in_time(t, x, parameters), turning])
+
+
+def resisting_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    touching = touch(t, x, parameters)
+    axes = jnp.concatenate([tangents(touching.normal), touching.normal[None]])
+    return jnp.concatenate([rhs_in_time(t, x, parameters), axes @ _turning(t, touching.place, parameters)])
+
+
 def rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = touch(t, x, parameters)
     return tangents(touching.normal) @ material_velocity(Moment(t, touching.place), parameters)
@@ -49,9 +63,13 @@ def rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
 
 def rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
     touching = touch(t, x, parameters)
-    D = jax.jacfwd(lambda X: material_velocity(Moment(t, X), parameters))(touching.place)
-    curl = jnp.stack([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
-    return jnp.append(rhs_in_time(t, x, parameters), touching.normal @ curl / 2)
+    return jnp.append(rhs_in_time(t, x, parameters), touching.normal @ _turning(t, touching.place, parameters))
+
+
+def _turning(t: Any, X: Array, parameters: Any) -> Array:
+    """Angular velocity of the surface's material, ½ curl u, in space."""
+    D = jax.jacfwd(lambda X: material_velocity(Moment(t, X), parameters))(X)
+    return jnp.stack([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]]) / 2
 
 
 def tangents(nu: Array) -> Array:
@@ -74,9 +92,25 @@ def rubber_forms(x: Any, parameters: Any) -> Array:
     return rubber_forms_in_time(0.0, x, parameters)
 
 
+def resisting_forms(x: Any, parameters: Any) -> Array:
+    return resisting_forms_in_time(0.0, x, parameters)
+
+
+def resisting_rhs(x: Any, parameters: Any) -> Array:
+    return resisting_rhs_in_time(0.0, x, parameters)
+
+
 def rhs(x: Any, parameters: Any) -> Array:
     return rhs_in_time(0.0, x, parameters)
 
 
 def rubber_rhs(x: Any, parameters: Any) -> Array:
     return rubber_rhs_in_time(0.0, x, parameters)
+
+
+CONSTRAINTS = {
+    "rolling": ((forms, forms_in_time), (rhs, rhs_in_time)),
+    "rubber rolling": ((rubber_forms, rubber_forms_in_time), (rubber_rhs, rubber_rhs_in_time)),
+    "rest": ((resisting_forms, resisting_forms_in_time), (resisting_rhs, resisting_rhs_in_time)),
+}
+"""Forms of what holds in a contact, and their right-hand sides, each at rest and in time."""

@@ -54,14 +54,7 @@ CLOSE = 1e-9
 
 def with_friction(systems: Callable[..., System], friction: Any, restitution: float, name: str) -> Modes:
     """Modes of a body; ``systems`` makes a System with its contact rolling, sliding or none, of given parameters."""
-    is_pair = isinstance(friction, tuple | list)
-    both = friction if is_pair else (friction, friction)
-    static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
-    if not static >= kinetic >= 0:
-        raise ValueError(f"friction must be μ ≥ 0, or (μ_s, μ) with μ_s ≥ μ ≥ 0, got {shortly(friction)}")
-    if not 0 <= restitution <= 1:
-        raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
-    more = {"friction": kinetic, "restitution": restitution} | ({"static friction": static} if is_pair else {})
+    more = coefficients(friction, restitution)
     roll = systems("roll", more)
     slide = systems("slide", more, multiplier_forces=Friction(slip, "friction", normal=normal_force))
     free = systems("free", more)
@@ -70,9 +63,26 @@ def with_friction(systems: Callable[..., System], friction: Any, restitution: fl
         Transition("roll", Event(_inside_cone, direction=-1, name="slips"), "slide", _Settled(roll, slide, False)),
         Transition("slide", Event(_lifts, direction=-1, name="lifts"), "free"),
         Transition("slide", SlipEnds(name="slip ends"), _Next(roll), _Settled(roll, slide)),
-        Transition("free", Event(_Gap(roll), direction=-1, name="lands"), _Next(roll), _Landed(free, roll, slide)),
+        Transition("free", lands(roll), _Next(roll), Landed(free, roll, slide)),
     ]
     return Modes({"roll": roll, "slide": slide, "free": free}, transitions, name=name)
+
+
+def coefficients(friction: Any, restitution: float) -> dict[str, float]:
+    """Parameters of a body with friction; ValueError for coefficients that are none."""
+    is_pair = isinstance(friction, tuple | list)
+    both = friction if is_pair else (friction, friction)
+    static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
+    if not static >= kinetic >= 0:
+        raise ValueError(f"friction must be μ ≥ 0, or (μ_s, μ) with μ_s ≥ μ ≥ 0, got {shortly(friction)}")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution must be between 0 and 1, got {restitution}")
+    return {"friction": kinetic, "restitution": restitution} | ({"static friction": static} if is_pair else {})
+
+
+def lands(roll: System) -> Event:
+    """Guard at which a free body meets its surface."""
+    return Event(_Gap(roll), direction=-1, name="lands")
 
 
 # --- guards --------------------------------------------------------------------------------------------------
@@ -135,15 +145,19 @@ class _Settled(eqx.Module):
         return lax.cond(rolls, lambda: resting, begins)  # the other one has no derivative where there is no force
 
 
-class _Landed(eqx.Module):
-    """Velocity after an impact with the surface, by Chatterjee and Ruina's law."""
+class Landed(eqx.Module):
+    """Velocity after an impact with the surface, by Chatterjee and Ruina's law.
+
+    Of one that stays without slip, with what ``slide`` does it: a slip that begins, where the friction cone demands
+    that. Without ``slide`` the slip is zero, and the guards of the next mode decide.
+    """
 
     free: System
     roll: System
-    slide: System
+    slide: System | None = None
     u: Any = None
 
-    def driven_by(self, u: Any) -> _Landed:
+    def driven_by(self, u: Any) -> Landed:
         """The same under controls."""
         return replaced(self, u=u)
 
@@ -169,10 +183,13 @@ class _Landed(eqx.Module):
             return xi + (1 + e) * (smooth.xi - xi) + kappa * (sticking.xi - smooth.xi)
 
         def stuck() -> Array:
+            slide = self.slide
+            if slide is None:
+                return jnp.where(rebounds, sticking.xi + e * (smooth.xi - xi), sticking.xi)
             return lax.cond(
                 rebounds,
                 lambda: sticking.xi + e * (smooth.xi - xi),
-                lambda: _Settled(self.roll, self.slide, u=self.u)(t, g, sticking.xi),
+                lambda: _Settled(self.roll, slide, u=self.u)(t, g, sticking.xi),
             )
 
         return lax.cond(sticks, stuck, slips)
@@ -184,13 +201,14 @@ class _Next(eqx.Module):
     roll: System
 
     def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        away, speed = computed(_speeds, self.roll, (t, g, xi))
+        away, speed = computed(speeds, self.roll, (t, g, xi))
         if away > RESTING / 2:
             return "free"
         return "slide" if speed > BEGINNING / 2 else "roll"
 
 
-def _speeds(roll: System, place: tuple) -> tuple[Array, Array]:
+def speeds(roll: System, place: tuple) -> tuple[Array, Array]:
+    """Velocity away from the surface, and slip speed, of a body at (t, g, ξ)."""
     t, g, xi = place
     at = contact_velocity(t, g, xi, roll.parameters)
     tangential = at.tangents @ at.relative

@@ -186,6 +186,24 @@ def test_other_values_of_parameters_give_the_run_of_a_system_built_with_them():
         one.with_parameters(a="long")
 
 
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4", "lobatto4", "projected"])
+def test_multipliers_of_a_motion_that_is_prescribed_are_the_moments_for_it(method):
+    """With as many forms as velocities: λ = Iω' + ω × Iω of a body that is turned by ω(t)."""
+    inertia = np.array([1.0, 2.0, 3.0])
+
+    def omega(t):
+        return jnp.stack([jnp.sin(t), 0.3 + 0.0 * t, jnp.cos(2 * t)])
+
+    body = gn.System(
+        SO3(), metric=inertia, distribution=gn.AffineDistribution(np.eye(3), gn.time_dependent(lambda t, x: omega(t)))
+    )
+    run = gn.solve(body, method, xi0=omega(0.0), dt=0.1, n_steps=20)
+    rate = np.stack([np.cos(run.t), 0 * run.t, -2 * np.sin(2 * run.t)], axis=1)
+    moments = inertia * rate + np.cross(run.xi, inertia * run.xi)
+    np.testing.assert_allclose(run.multipliers, moments, atol=1e-13)
+    np.testing.assert_allclose(run.xi, np.stack([omega(t) for t in run.t]), atol=1e-15)
+
+
 def integral(function, momentum="average"):
     return gn.mechanics.FirstIntegral(function, momentum=momentum)
 

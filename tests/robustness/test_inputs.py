@@ -264,7 +264,7 @@ INGREDIENTS = {
     "forces a number": ({"forces": 5}, TypeError, r"forces must be a function of \(t, x, xi, u\), got 5"),
     "forces of (t, x, v)": ({"forces": lambda t, x, v: v}, TypeError, r"forces takes \(t, x, xi, u\) or"),
     "depth": (rows(lambda x: [x[0], 1.0, 0]), ValueError, r"forms must give shape \[k, 3\].*one row each"),
-    "all forms": ({"distribution": gn.Distribution(np.eye(3))}, ValueError, "nothing would be left to move"),
+    "more forms": ({"distribution": gn.Distribution(np.ones((4, 3)))}, ValueError, "at most 3 are independent"),
     "all frame": ({"distribution": gn.Distribution(frame=np.eye(3))}, ValueError, "leave out"),
     "ragged": ({"metric": lambda x: [[1.0, 0], [0, 1], [0, 0, 1]]}, ValueError, "metric returned a list of entries"),
     "name": ({"name": 5}, TypeError, "name must be text"),

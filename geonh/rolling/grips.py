@@ -1,0 +1,264 @@
+r"""Contacts that hold up to a force: the modes of a system in which each of them holds or slips.
+
+A grip is one row among the forms or two, which give way together beyond F_s, or μ_s times a normal force; ``slipping``
+says by which equations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.field import Moment
+from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.friction import Friction, Frictions
+from geonh.mechanics.impacts import struck
+from geonh.mechanics.multiplier_forces import MultiplierForces
+from geonh.mechanics.system import System, replaced
+from geonh.results.events import Event, SlipEnds
+from geonh.results.modes import Transition
+from geonh.rolling.beginnings import beginning
+
+GRIP = "grip"
+"""Name of the mode in which all rows hold."""
+SLACK = 1e-12
+"""Velocity against its sign, m/s, at which a slip ends: more than the rounding of one that begins."""
+SLIPS = 2
+"""State of a contact that slips in any direction; 0 is one that holds, ±1 a slip along one row."""
+
+
+class Grip(NamedTuple):
+    """One row among the forms or two, names of the parameters that are F_s and F, or μ_s and μ of a normal force.
+
+    ``frame(t, x, parameters)``, shape=[rows, k], has the directions of the rows, where these jump, in axes in which the
+    slip does not.
+    """
+
+    rows: tuple[int, ...]
+    static: str
+    kinetic: str
+    normal: Any = None
+    frame: Callable | None = None
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """0 where it holds, signs of a slip along one row under a known force, 2 of other slips."""
+        return (0, 1, -1) if len(self.rows) == 1 and self.normal is None else (0, SLIPS)
+
+    def friction(self, system: System) -> Friction:
+        """Friction of the slip along its rows in a system."""
+        # of a known force the parameter is the force itself, the coefficient of a load of 1
+        pressed = {"load": 1.0} if self.normal is None else {"normal": self.normal}
+        return Friction(_SlipOf(system, self.rows, self.frame), self.kinetic, **pressed)
+
+
+def modes_of(
+    system: System, grips: Mapping[str, Grip], named: Callable[[tuple[int, ...]], str], lifted: Callable[[str], Any]
+) -> tuple[dict[str, System], list[Transition]]:
+    """Modes of a system in which all grips hold, by name, and the transitions between them.
+
+    Parameters
+    ----------
+    system : System
+    grips : mapping of str to Grip
+    named : callable
+        Name of the mode in which the grips have these states.
+    lifted : callable
+        Target, of the name of a grip, where its normal force vanishes.
+    """
+    x = system.at(system.group.identity(), 0.0)
+    held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
+    count = jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
+    every = list(itertools.product(*(law.states for law in grips.values())))
+    modes = {named(states): _reduced(system, grips, states, count, named(states)) for states in every}
+    transitions: list[Transition] = []
+    for states in every:
+        pressed: list[Any] = []
+        mode, places = named(states), _kept(grips, states, count)
+        for i, (name, law) in enumerate(grips.items()):
+
+            def to(state: int, i: int = i, states: tuple[int, ...] = states) -> str:
+                return named((*states[:i], state, *states[i + 1 :]))
+
+            which = states[:i].count(SLIPS)
+            if law.normal is not None and law.normal not in pressed:
+                pressed.append(law.normal)
+                lifts = Event(_Normal(law.friction(system), system), direction=-1, name=f"{name} lifts")
+                transitions.append(Transition(mode, lifts, lifted(name)))
+            if states[i] == SLIPS:
+                transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
+            elif states[i]:
+                ends = Event(_Slip(system, law.rows[0], states[i]), direction=-1, name=f"{name} grips")
+                transitions.append(Transition(mode, ends, to(0)))
+            elif SLIPS in law.states:
+                at = tuple(held + places.index(row) for row in law.rows)
+                margin = _CircleMargin(at, law.static, law.friction(system), system)
+                begins = Event(margin, direction=-1, name=f"{name} slips")
+                reset = _Begins(modes[mode], modes[to(SLIPS)], which, at, system, law.rows, law.frame)
+                transitions.append(Transition(mode, begins, to(SLIPS), reset))
+            else:
+                for sign in (1, -1):
+                    one = _Margin(held + places.index(law.rows[0]), sign, law.static)
+                    begins = Event(one, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
+                    transitions.append(Transition(mode, begins, to(sign)))
+    return modes, transitions
+
+
+def named_by(grips: Mapping[str, Grip]) -> Callable[[tuple[int, ...]], str]:
+    """Names of modes by those of the grips that slip, with a sign where they have one."""
+    words = {1: "+", -1: "−", SLIPS: "slips"}
+
+    def named(states: tuple[int, ...]) -> str:
+        slips = [f"{name} {words[state]}" for name, state in zip(grips, states, strict=True) if state]
+        return " and ".join(slips) or GRIP
+
+    return named
+
+
+def _kept(grips: Mapping[str, Grip], states: tuple[int, ...], count: int) -> list[int]:
+    """Places of the forms that hold."""
+    gone = [row for law, state in zip(grips.values(), states, strict=True) if state for row in law.rows]
+    return [row for row in range(count) if row not in gone]
+
+
+def _reduced(system: System, grips: Mapping[str, Grip], states: tuple[int, ...], count: int, mode: str) -> System:
+    """The system with some of its forms alone, and the forces of those that slip."""
+    slips = [(law, state) for law, state in zip(grips.values(), states, strict=True) if state]
+    name = f"{system.name}, {mode}"
+    if not slips:
+        return replaced(system, name=name)
+    assert system.distribution is not None
+    kept = _kept(grips, states, count)
+    changes: dict[str, Any] = {"distribution": system.distribution.of_rows(np.eye(count)[kept]) if kept else None}
+    if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != SLIPS]:
+        forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
+        changes |= {"forces": forces, "forces_take_parameters": True}
+    if circles := [law.friction(system) for law, state in slips if state == SLIPS]:
+        own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
+        changes["multiplier_forces"] = MultiplierForces(Frictions([*circles, *own]))
+    return replaced(system, **changes, name=name)
+
+
+class _Rubbing(eqx.Module):
+    """Forces of a system, and those of rows that slip."""
+
+    distribution: Any
+    forces: Callable | None
+    takes: bool = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+    signs: tuple[int, ...] = eqx.field(static=True)
+    sizes: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, distribution: Any, forces: Any, takes: bool, slips: list) -> None:
+        self.distribution, self.forces, self.takes = distribution, forces, takes
+        self.rows, self.signs, self.sizes = zip(*slips, strict=True)
+
+    def __call__(self, t: Any, x: Any, xi: Array, u: Any, parameters: Any) -> Array:
+        rows = self.distribution.annihilator(Moment(jnp.asarray(t, float), x), parameters)
+        size = jnp.stack([sign * parameters[name] for sign, name in zip(self.signs, self.sizes, strict=True)])
+        rubbing = -size @ rows[jnp.array(self.rows)]
+        if self.forces is None:
+            return rubbing
+        more = (parameters,) if self.takes else ()
+        return jnp.asarray(self.forces(t, x, xi, u, *more)) + rubbing
+
+
+class _Margin(eqx.Module):
+    """Force that is left until a row slips with this sign: the force along it is then of the other sign."""
+
+    place: int = eqx.field(static=True)
+    sign: int = eqx.field(static=True)
+    size: str = eqx.field(static=True)
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        return parameters[self.size] + self.sign * lam[self.place]
+
+
+class _CircleMargin(eqx.Module):
+    """Force that is left until rows slip, F_s − |λ|, of which some places among the multipliers are λ."""
+
+    places: tuple[int, ...] = eqx.field(static=True)
+    size: str = eqx.field(static=True)
+    friction: Friction
+    system: System
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        force = lam[jnp.array(self.places)]
+        most = parameters[self.size] * _pressed(self, t, g, lam, parameters)
+        return most - jnp.sqrt(force @ force + np.finfo(float).tiny)
+
+
+class _Normal(eqx.Module):
+    """Normal force of a contact, as a guard."""
+
+    friction: Friction
+    system: System
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
+        return _pressed(self, t, g, lam, parameters)
+
+
+def _pressed(guard: _CircleMargin | _Normal, t: Any, g: Any, lam: Array, parameters: Any) -> Array:
+    return guard.friction.normal_force(t, guard.system.action.at(g), lam, parameters)
+
+
+class _SlipOf(eqx.Module):
+    """Velocity along rows, of the system in which they are, in the axes of their frame."""
+
+    system: System
+    rows: tuple[int, ...] = eqx.field(static=True)
+    frame: Callable | None
+
+    def __call__(self, t: Any, x: Any, xi: Array, parameters: Any) -> Array:
+        D = self.system.distribution
+        assert D is not None
+        along = D.residual(xi, Moment(jnp.asarray(t, float), x), parameters)[jnp.array(self.rows)]
+        return along if self.frame is None else along @ self.frame(t, x, parameters)
+
+
+class _Begins(eqx.Module):
+    """Velocity with which rows begin to slip, while the others go on as they are."""
+
+    holds: System
+    slides: System
+    which: int = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
+    whole: System
+    rows: tuple[int, ...] = eqx.field(static=True)
+    frame: Callable | None
+    u: Any = None
+
+    def driven_by(self, u: Any) -> _Begins:
+        """The same under controls."""
+        return replaced(self, u=u)
+
+    def __call__(self, t: Array, g: Any, xi: Array) -> Array:
+        x, of_rows, D = self.holds.at(g, t), jnp.array(self.rows), self.whole.distribution
+        assert D is not None
+        at, parameters = Moment(jnp.asarray(t, float), x.x if isinstance(x, Moment) else x), self.holds.parameters
+        lam = accelerations_at(self.holds, t, x, xi, self.u)[1][jnp.array(self.places)]
+        basis = jnp.eye(len(self.rows)) if self.frame is None else self.frame(at.t, at.x, parameters)
+        slip = beginning(self.slides, self.which, t, x, xi, lam, basis, self.u) * (1 + jnp.max(jnp.abs(xi)))
+        rows = D.annihilator(at, parameters)[of_rows]
+        still = rows @ xi - D.residual(xi, at, parameters)[of_rows]
+        return struck(self.slides, x, xi, rows, still + slip).xi
+
+
+class _Slip(eqx.Module):
+    """Velocity along a row that slips, with its sign, and what it may be less than zero."""
+
+    system: System
+    row: int = eqx.field(static=True)
+    sign: int = eqx.field(static=True)
+
+    def __call__(self, t: Any, g: Any, xi: Array, lam: Array) -> Array:
+        assert self.system.distribution is not None
+        x = self.system.at(g, t)
+        return self.sign * self.system.distribution.residual(xi, x, self.system.parameters)[self.row] + SLACK
