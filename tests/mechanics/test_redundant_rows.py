@@ -360,8 +360,8 @@ def test_a_wrong_rank_is_refused():
             cart(rank=rank)
     with pytest.raises(ValueError, match="rank says that 5 rows"):
         gn.System(Translations(7), metric=np.eye(7), distribution=gn.Distribution(np.eye(7)[:2]), rank=5)
-    with pytest.raises(ValueError, match="rank= says how many are independent"):
-        gn.System(Translations(2), metric=np.eye(2), distribution=gn.Distribution([[1.0, 0.0], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match="at most 2 are independent; of redundant ones, rank= says how many are"):
+        gn.System(Translations(2), metric=np.eye(2), distribution=gn.Distribution([[1.0, 0.0]] * 3))
 
 
 def test_a_singular_configuration_is_not_redundancy():
