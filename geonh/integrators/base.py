@@ -211,6 +211,10 @@ class Integrator(Precise):
         after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
         return unless_risen(system, after, clock.time(after.k))
 
+    def has_impulses(self, system: System) -> bool:
+        """True if the nodes of a system have impulses, half of them of the step before and half of the next."""
+        return self.guarantees.node == "impulse"
+
     def first_length(self, clock: Clock, xi0: Array) -> Array:
         """Length of the first step, a scalar, or a bound of it."""
         return clock.dt

@@ -137,6 +137,9 @@ class Composition(Integrator):
         members = tuple(member.adjoint() for member in self.members)
         return Composition(members, self.sequence[::-1], self.fractions[::-1], self.composed_order)
 
+    def has_impulses(self, system: System) -> bool:
+        return any(member.has_impulses(system) for member in self.members)
+
     def refuse(self, system: System) -> None:
         for member in self.members:
             member.refuse(system)

@@ -179,6 +179,9 @@ class Variational(RuleFlow, ReflectingFlow):
         reference = "Marsden, West 2001, §1.5.3; reduced: Marrero, Martín de Diego, Martínez 2006"
         return replace(super().guarantees, reference=reference)
 
+    def has_impulses(self, system: System) -> bool:
+        return system.forces is not None or system.holonomic is not None
+
     def refuse(self, system: System) -> None:
         super().refuse(system)
         if system.distribution is not None:

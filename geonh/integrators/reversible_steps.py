@@ -115,6 +115,16 @@ class ReversibleSteps(VariableSteps):
     def guarantees(self) -> Guarantees:
         return replace(self.method.guarantees, embedded=0, reference="Hairer, Söderlind 2005")
 
+    def refuse(self, system: System) -> None:
+        super().refuse(system)
+        if self.method.has_impulses(system):
+            one = type(self.method).__name__
+            raise ValueError(
+                f"with the forces or holonomic constraints of {system.name} the nodes of {one} have impulses, half of "
+                "each step beside them, which must be equally long: with tolerance= take SymmetricProjection() or "
+                "Gauss(2)"
+            )
+
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made = self.method.init(system, clock, g0, xi0)
         constants = without_derivatives(_calibrated, (self, system, clock, g0, xi0))

@@ -7,7 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import Translations
-from geonh.integrators import Clock, Result
+from geonh.integrators import Clock, Result, Variational, compose
 from geonh.runs.start import as_start, first_node
 from geonh.systems import rolling_bodies
 
@@ -91,6 +91,47 @@ def test_a_run_says_its_steps(run):
     assert np.all(np.diff(run.t) > 0)
     assert np.ptp(np.diff(run.t)) > 0.04
     np.testing.assert_array_equal(run.k, np.arange(len(run)))
+
+
+STIFFNESS, DRAG = 1.3, 0.4
+DAMPED = gn.System(
+    Translations(1),
+    metric=[1.0],
+    potential=lambda x: STIFFNESS * x[0] ** 2 / 2,
+    forces=lambda t, x, xi, u: -DRAG * xi,
+    name="damped oscillator",
+)
+REVERSIBLE = [name for name, entry in gn.methods.items() if entry.make().guarantees.steps == "reversible"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REVERSIBLE)
+def test_forces_keep_the_global_error_within_the_tolerance(name):
+    rate = np.sqrt(STIFFNESS - DRAG**2 / 4)
+    for tolerance in (1e-4, 1e-6):
+        given = {"g0": [1.0], "xi0": [0.0], "t_end": 3.0, "tolerance": tolerance}
+        if name == "variational":
+            with pytest.raises(ValueError, match="the nodes of Variational have impulses, half of each step beside"):
+                gn.solve(DAMPED, name, **given)
+            continue
+        run = gn.solve(DAMPED, name, **given)
+        decay = np.exp(-DRAG * run.t / 2)
+        expected = decay * (np.cos(rate * run.t) + DRAG / 2 / rate * np.sin(rate * run.t))
+        assert np.abs(run.g[:, 0] - expected).max() < 10 * tolerance
+
+
+def test_impulses_at_the_nodes_are_refused_with_a_tolerance():
+    for method in (Variational(), compose(Variational(), "yoshida4")):
+        with pytest.raises(
+            ValueError, match="have impulses, half of each step beside them, which must be equally long"
+        ):
+            gn.solve(DAMPED, method, g0=[1.0], xi0=[0.0], t_end=1.0, tolerance=1e-4)
+        swings = gn.System(Translations(2), metric=np.eye(2), holonomic=lambda x: jnp.stack([x @ x - 1.0]))
+        with pytest.raises(ValueError, match="take SymmetricProjection"):
+            gn.solve(swings, method, g0=[1.0, 0.0], xi0=[0.0, 1.0], t_end=1.0, tolerance=1e-4)
+        free = gn.System(Translations(1), metric=[1.0], potential=lambda x: x[0] ** 2 / 2)
+        run = gn.solve(free, method, g0=[1.0], xi0=[0.0], t_end=1.0, tolerance=1e-4)
+        assert abs(run.g[-1, 0] - np.cos(1.0)) < 1e-3
 
 
 @pytest.mark.quick("rkmk5")
