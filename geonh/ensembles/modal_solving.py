@@ -33,7 +33,7 @@ from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import ModeLoop
 from geonh.runs.start import as_span, as_start
-from geonh.runs.switching import ModalRunInProgress, refuse_for_modes
+from geonh.runs.switching import ModalRunInProgress, guard_fault, refuse_backwards, refuse_for_modes
 
 
 @dataclass
@@ -73,6 +73,10 @@ class ModalMembers:
         )
         refuse_too_much(f"{size} members with {per} nodes", {"nodes": 2 * size * per * (1 + width)}, "raise save_every")
         starts = member_starts(self.shared, self.batch.members)
+        for i in range(size):
+            member = jax.tree.map(lambda a, i=i: a[i], self.batch.members)
+            if i not in starts.faults and (fault := guard_fault(self.modes, self.which, member.t0, member.g)):
+                starts.faults[i] = fault
         with ThreadPoolExecutor(threads) as pool:
             waiting = {
                 pool.submit(self._one, i, jax.tree.map(lambda a, i=i: a[i], starts.states)): i
@@ -150,6 +154,8 @@ def solve_modal_ensemble(
     if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
         raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
     dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
+    if not is_drawn(dt):
+        refuse_backwards(modes, dt)
     stride = n_steps if save_every is None else as_count(save_every, "save_every")
     if n_steps % stride:
         raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")

@@ -17,7 +17,7 @@ from geonh.algebra.newton import Newton, no_inverse
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import shortly
-from geonh.engine import Precise
+from geonh.engine import Precise, computed
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.clock import Clock
@@ -362,6 +362,8 @@ def refuse(method: Any, system: System) -> None:
             f"{type(method).__name__} gives the constraints an impulse, and does not know their multipliers: the "
             f"multiplier_forces of {system.name} are for Gauss, Lobatto, RKMK, CommutatorFree or RungeKutta"
         )
+    if system.multiplier_forces is not None and (fault := system.multiplier_forces.fault(system.parameters)):
+        raise ValueError(f"{system.name}: {fault}")
     if system.is_nonlinear and not method.guarantees.nonlinear:
         raise ValueError(
             f"{type(method).__name__} is defined for linear or affine constraints; those of {system.name} are "
@@ -376,8 +378,24 @@ def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
     fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), facts)
     if fault:
         raise ValueError(fault)
+    if system.multiplier_forces is not None and system.multiplier_forces.is_held:
+        speeds = computed(_slip_speeds, system, (clock.t0, g, np.asarray(xi)))
+        if not np.all(speeds > 0):
+            raise ValueError(
+                f"{system.name} begins without a slip, so that its friction has no direction: begin with a slip, or in "
+                "a mode in which the contact holds, such as 'roll'"
+            )
     with float64(), jax.ensure_compile_time_eval():
         method.refuse_start(system, float(clock.dt), g, xi)
+
+
+def _slip_speeds(system: System, start: tuple) -> Array:
+    """Slip speed of each friction at a start, m/s."""
+    t, g, xi = start
+    forces = system.multiplier_forces
+    assert forces is not None
+    x = system.action.at(g)
+    return jnp.stack([one.speed(t, x, xi, system.parameters) for one in forces.function.parts])
 
 
 def require_method(method: Any, name: str = "method") -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
@@ -100,6 +101,13 @@ class Friction(eqx.Module):
                 raise ValueError(f"load must be a normal force ≥ 0 in newtons, got {shortly(load)}")
         self.load = str(load) if isinstance(load, str) else load
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
+
+    def fault(self, parameters: Any) -> str:
+        """What is wrong with the parameters, as far as they are known; "" if nothing is."""
+        for what, name in (("coefficient of friction", self.coefficient), ("load", self.load)):
+            if isinstance(name, str) and (fault := below_zero(parameters, name, f"a {what}")):
+                return fault
+        return ""
 
     @property
     def parts(self) -> tuple[Friction, ...]:
@@ -196,15 +204,22 @@ class Friction(eqx.Module):
         if self.is_parted and not self.begins:
             vanishes = (along < 0) | (v @ v < FALLS**2 * (before @ before))
             least = jnp.where(vanishes, CLOSELY, ALONG)
-        return along**2 >= least**2 * (v @ v) * (before @ before)
+        keeps = along**2 >= least**2 * (v @ v) * (before @ before)
+        if isinstance(self.coefficient, str):  # without friction the direction has no effect
+            keeps = keeps | (_parameter("coefficient", self.coefficient, parameters) == 0)
+        return keeps
 
     def of_speed(self, speed: Array, parameters: Any) -> Array:
-        """Coefficient μ at a slip speed, m/s, a scalar; ValueError if the parameters have none of its name."""
+        """Coefficient μ at a slip speed, m/s, a scalar, nan where it is negative; ValueError if no parameter has its
+        name.
+        """
         if isinstance(self.coefficient, str):
-            return _parameter("coefficient", self.coefficient, parameters)
-        if callable(self.coefficient):
-            return evaluated("coefficient", self.coefficient, speed, parameters)
-        return jnp.asarray(self.coefficient)
+            mu = _parameter("coefficient", self.coefficient, parameters)
+        elif callable(self.coefficient):
+            mu = evaluated("coefficient", self.coefficient, speed, parameters)
+        else:
+            return jnp.asarray(self.coefficient)
+        return jnp.where(mu >= 0, mu, jnp.nan)
 
     def __call__(self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any) -> Array:
         """The forces that depend on the multipliers, shape=[n]: none under a load that is known."""
@@ -275,6 +290,14 @@ class Frictions(eqx.Module):
     def loaded(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:
         """The forces under loads that are known, shape=[n]."""
         return sum((one.loaded(t, x, xi, parameters) for one in self.parts), jnp.zeros_like(xi))
+
+
+def below_zero(parameters: Any, name: str, what: str) -> str:
+    """Fault of a parameter that is known, and negative; "" otherwise."""
+    value = (parameters or {}).get(name, 0.0)
+    if is_traced(value) or np.all(np.asarray(value) >= 0):
+        return ""
+    return f"parameter {name!r} is {what}, which must be ≥ 0, got {shortly(np.asarray(value).tolist())}"
 
 
 def _parameter(what: str, name: str, parameters: Any) -> Array:

@@ -51,6 +51,10 @@ class MultiplierForces(eqx.Module):
             raise ValueError(f"multiplier_forces must give a covector of shape {xi.shape}, got shape {value.shape}")
         return value
 
+    def fault(self, parameters: Any) -> str:
+        """What is wrong with the parameters of ``Friction``, as far as they are known; "" if nothing is."""
+        return next(filter(None, (one.fault(parameters) for one in getattr(self.function, "parts", ()))), "")
+
     @property
     def loads(self) -> tuple[bool, ...]:
         """Of each ``Friction``, whether its load is known; empty of other functions."""

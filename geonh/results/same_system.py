@@ -235,8 +235,15 @@ def refuse_other_modes(trajectory: Record, known: FunctionValues | None, modes: 
         raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
     a = trajectory.attributes
     same = list(modes.names) == list(a.get("modes", ())) and modes.name == a["system"]
-    if not same or parameters_of(modes) != a["parameters"]:
-        raise ValueError(f"these are not the modes of the run of {a['system']}: names or parameters differ")
+    theirs, ours = a["parameters"], parameters_of(modes)
+    if not same or ours != theirs:
+        what = f"{modes.name} of {', '.join(modes.names)}"
+        if same:
+            pairs = [(theirs[mode], ours[mode]) for mode in modes.names]
+            names = dict.fromkeys(name for pair in pairs for one in pair for name in one)
+            differ = [name for name in names if any(a.get(name, "") != b.get(name, "") for a, b in pairs)]
+            what = f"their parameters differ in {', '.join(differ)}"
+        raise ValueError(f"these are not the modes of the run of {a['system']}: {what}")
     refuse_another_space(trajectory, modes.systems[0])
     if known is None:
         return

@@ -147,7 +147,10 @@ class Trajectory(Record):
         if reasons:
             return f"before it {', and '.join(reasons)}"
         if no_number:
-            return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
+            return (
+                f"{Result.NOT_FINITE.message}; look at what forces, forms, metric and potential give there, and at "
+                "whether a body is still more curved than the surface on which it rolls"
+            )
         return message
 
     @cached_property

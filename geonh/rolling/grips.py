@@ -160,10 +160,15 @@ class _Rubbing(eqx.Module):
         self.distribution, self.forces, self.takes = distribution, forces, takes
         self.rows, self.signs, self.sizes = zip(*slips, strict=True)
 
+    @property
+    def only_takes(self) -> bool:
+        """True if these forces take energy, and there are no others."""
+        return self.forces is None
+
     def __call__(self, t: Any, x: Any, xi: Array, u: Any, parameters: Any) -> Array:
         rows = self.distribution.annihilator(Moment(jnp.asarray(t, float), x), parameters)
-        size = jnp.stack([sign * parameters[name] for sign, name in zip(self.signs, self.sizes, strict=True)])
-        rubbing = -size @ rows[jnp.array(self.rows)]
+        size = jnp.stack([jnp.asarray(parameters[name]) for name in self.sizes])
+        rubbing = -(np.array(self.signs) * jnp.where(size >= 0, size, jnp.nan)) @ rows[jnp.array(self.rows)]
         if self.forces is None:
             return rubbing
         more = (parameters,) if self.takes else ()

@@ -26,13 +26,14 @@ impulse space considerations*, J. Appl. Mech. 65 (1998) 939.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed
 from geonh.mechanics.equations import accelerations_at
@@ -48,6 +49,8 @@ RESTING = 1e-6
 """Speed of a rebound, m/s, below which there is none."""
 SLACK = 1e-13
 """Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
+BELOW = 1e-9
+"""Depth below the surface, m, at which a free body may begin, as one that just lands."""
 CLOSE = 1e-9
 """Margin of the friction cone, relative to the normal force, that counts as within it."""
 
@@ -71,6 +74,8 @@ def with_friction(systems: Callable[..., System], friction: Any, restitution: fl
 def coefficients(friction: Any, restitution: float) -> dict[str, float]:
     """Parameters of a body with friction; ValueError for coefficients that are none."""
     is_pair = isinstance(friction, tuple | list)
+    if is_pair and len(friction) != 2:
+        raise ValueError(f"friction must be a number, or two, (μ_s, μ), got {shortly(friction)}")
     both = friction if is_pair else (friction, friction)
     static, kinetic = (float(as_float64(value, "friction", ())) for value in both)
     if not static >= kinetic >= 0:
@@ -106,12 +111,23 @@ def _static(parameters: Any) -> Any:
 
 
 class _Gap(eqx.Module):
-    """Height of a body above its surface, φ, as a guard."""
+    """Height of a body above its surface, φ, as a guard; it counts as zero to half of what lets a body land."""
 
     roll: System
+    rounding: ClassVar[float] = SLACK / 2
 
     def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
         return self.roll.holonomic_residual(self.roll.at(g, t))[0] + SLACK
+
+    def start_fault(self, t: Any, g: Any) -> str:
+        """What is wrong with a free body that begins at (t, g); "" if nothing is."""
+        height = float(computed(_height, self.roll, (np.asarray(t, float), g)))
+        return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
+
+
+def _height(roll: System, place: tuple) -> Array:
+    t, g = place
+    return roll.holonomic_residual(roll.at(g, t))[0]
 
 
 # --- resets --------------------------------------------------------------------------------------------------
@@ -157,6 +173,17 @@ class Landed(eqx.Module):
     slide: System | None = None
     u: Any = None
 
+    def fault(self) -> str:
+        """What is wrong with the parameters, as far as they are known; "" if nothing is."""
+        p = self.roll.parameters
+        if is_traced((p["restitution"], p["friction"], _static(p))):
+            return ""
+        if not 0 <= p["restitution"] <= 1:
+            return f"parameter 'restitution' must be between 0 and 1, got {p['restitution']:g}"
+        if not _static(p) >= p["friction"] >= 0:
+            return f"friction must be μ ≥ 0, or μ_s ≥ μ ≥ 0, got {p['friction']:g} of {_static(p):g}"
+        return ""
+
     def driven_by(self, u: Any) -> Landed:
         """The same under controls."""
         return replaced(self, u=u)
@@ -169,7 +196,8 @@ class Landed(eqx.Module):
         still = rows @ xi - frame @ at.relative
         approach = at.normal @ at.relative
         rebounds = -parameters["restitution"] * approach > RESTING
-        e = jnp.where(rebounds, parameters["restitution"], 0.0)
+        sound = (parameters["restitution"] >= 0) & (parameters["restitution"] <= 1) & (parameters["friction"] >= 0)
+        e = jnp.where(sound, jnp.where(rebounds, parameters["restitution"], 0.0), jnp.nan)
         smooth, sticking = (struck(self.free, x, xi, rows[:n], still[:n]) for n in (1, 3))
         normal, more = (1 + e) * smooth.impulses[0], sticking.impulses[0] - smooth.impulses[0]
         size = jnp.sqrt(sticking.impulses[1:] @ sticking.impulses[1:])

@@ -153,6 +153,8 @@ class ModalRun:
                     self.status = Result.SWITCHES
                     return
                 here = self._switched(k, guard)
+                if self.status is not Result.SUCCESS:
+                    return
             left = end - here.t
             if _is_same(here.t, end, self.clock.dt):
                 break
@@ -202,6 +204,9 @@ class ModalRun:
         which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
         transition = loop.transitions[which]
         g, xi, p_before = loop.leave(transition, before)
+        if not np.isfinite(xi).all():  # as of coefficients that are none
+            self.status = Result.NOT_FINITE
+            return before
         chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
         target = self.modes.index(chosen, "the target of a transition")
         g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
@@ -230,6 +235,8 @@ class ModalRun:
             soon = float(loop.values_soon(state)[i])
             back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
+            leaves = (soon - values[i]) * guard.direction < 0
+            past = past and not (leaves and abs(values[i]) <= getattr(guard.function, "rounding", 0.0))
             if soon < values[i] if vanished else past:
                 t = np.array([clock.t0 + int(state.k) * clock.dt], float)
                 one, step = np.array([i]), np.array([int(state.k)])

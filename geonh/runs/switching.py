@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from geonh.arguments.precision import float64
+from geonh.arguments.precision import float64, is_traced
 from geonh.integrators.base import Integrator, refuse, require_method
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -25,6 +26,8 @@ from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
 
+GAIN = 0.02
+"""Rise of the energy between two nodes, relative to the kinetic energy, of a motion that is not resolved."""
 BATCH = 4096
 """Number of steps between reports and checkpoints."""
 
@@ -36,10 +39,26 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
         raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
     if not (controls is None or callable(controls)):
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
+    for transition in modes.transitions:
+        if hasattr(transition.reset, "fault") and (fault := transition.reset.fault()):
+            raise ValueError(f"{modes.name}: {fault}")
     for system in modes.systems:
         refuse(method, system)
         if isinstance(controls, Wiener):
             refuse_noise(system, method)
+
+
+def refuse_backwards(modes: Modes, dt: Any) -> None:
+    """Raise ValueError for a negative step: transitions have a direction, and impacts and friction no past."""
+    if not is_traced(dt) and np.any(np.asarray(dt) < 0):
+        raise ValueError(f"dt must be positive, got {np.min(dt):g}: runs of {modes.name} with modes go forward in time")
+
+
+def guard_fault(modes: Modes, mode: int, t: Any, g: Any) -> str:
+    """What is wrong with a start beyond a guard that says so, as below a surface; "" if nothing is."""
+    guards = (transition.guard.function for transition in modes.leaving(mode))
+    faults = (guard.start_fault(t, g) for guard in guards if hasattr(guard, "start_fault"))
+    return next(filter(None, faults), "")
 
 
 def solve_modes(
@@ -53,6 +72,8 @@ def solve_modes(
     """Run from the start that a trajectory of one node holds, in the mode of an index, as ``solve`` documents it."""
     problem, state = begin.problem, begin.state
     assert state is not None
+    if fault := guard_fault(modes, mode, begin.t0, state.g):
+        raise ValueError(f"{modes.name}: {fault}")
     status = Result(int(state.status))
     run = ModalRun(modes, problem.method, problem.clock, begin.watched, begin.save_every, mode, state, status)
     run.save(state, begin.t0)
@@ -66,7 +87,32 @@ def _advanced(
     refuse_too_many(len(before) + n_steps // run.save_every, before.nodes.rows.shape[1], "raise save_every")
     in_progress = ModalRunInProgress(run, before)
     refuse_unwritable(in_progress.trajectory_so_far(), checkpoint)
-    return carried_out(in_progress, n_steps, progress, checkpoint)
+    result = carried_out(in_progress, n_steps, progress, checkpoint)
+    warn_of_gains(result)
+    return result
+
+
+def warn_of_gains(run: Trajectory) -> None:
+    """Warn where the energy of a run without forces rises in a mode, as where steps do not follow a fast contact."""
+    assert run.modes is not None
+    keep = [
+        not (system.is_timed or system.is_affine or system.is_nonlinear)
+        and (system.forces is None or getattr(system.forces, "only_takes", False))
+        for system in run.modes.systems
+    ]
+    if not all(keep) or len(run) < 2:
+        return
+    energy, motion = np.asarray(run.energy), np.sum(run.xi * run.p, axis=1) / 2
+    within = (np.diff(run.nodes.mode) == 0) & (np.diff(run.t) > 0)
+    rises = within & (np.diff(energy) > GAIN * np.maximum(motion[1:], motion[:-1]))
+    if rises.any():
+        k = int(np.flatnonzero(rises)[0])
+        warnings.warn(
+            f"the energy of {run.modes.name} rises from {energy[k]:.4g} to {energy[k + 1]:.4g} at t = {run.t[k]:.4g}, "
+            f"in mode {run.modes.names[run.nodes.mode[k]]!r}, where no force does work: steps of {run.dt:g} are too "
+            "long for it, lower dt",
+            stacklevel=5,
+        )
 
 
 class ModalRunInProgress:

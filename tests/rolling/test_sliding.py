@@ -1,5 +1,7 @@
 """Rolling bodies with friction: they slide, roll, leave their surface and land."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -242,6 +244,63 @@ def test_a_slip_that_begins_where_the_force_reaches_the_cone():
     assert np.all(errors < [2e-6, 1e-7, 1e-8])
     assert np.abs(runs[-1].xi[-1] - runs[-2].xi[-1]).max() < 1e-6
     assert np.diff(runs[-1].energy).max() < 1e-6
+
+
+def dropped(height, **options):
+    ball = rolling(rolling.ball(0.3), [0.036] * 3, 1.0, **{"friction": 0.3, "restitution": 0.5, **options}, name="ball")
+    g0 = np.eye(4)
+    g0[2, 3] = 0.3 + height
+    return ball, {"mode": "free", "g0": g0, "xi0": [0.0, 1.0, 0.0, 1.0, 0.0, 0.0], "dt": 0.01, "n_steps": 60}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"restitution": 2.0}, "parameter 'restitution' must be between 0 and 1, got 2"),
+        ({"restitution": -1.0}, "parameter 'restitution' must be between 0 and 1, got -1"),
+        ({"friction": -0.5}, r"friction must be μ ≥ 0, or μ_s ≥ μ ≥ 0, got -0\.5"),
+    ],
+)
+def test_coefficients_that_are_none_are_refused_when_they_are_given_later(change, words):
+    ball, start = dropped(0.2)
+    with pytest.raises(ValueError, match=words):
+        gn.solve(ball.with_parameters(**change), **start)
+    members = gn.solve_ensemble(
+        ball, **start, parameters={name: [value, 0.4] for name, value in change.items()}, save_every=1
+    )
+    assert list(members.success) == [False, True]
+
+
+def test_starts_below_the_surface_and_backwards_are_refused():
+    ball, start = dropped(-0.05)
+    with pytest.raises(ValueError, match=r"g0 has the body 0\.05 m below the surface"):
+        gn.solve(ball, **start)
+    above = np.array(start["g0"])
+    above[2, 3] = 0.5
+    members = gn.solve_ensemble(ball, **{**start, "g0": np.stack([start["g0"], above])})
+    assert list(members.success) == [False, True]
+    assert "below the surface" in members.message(0)
+    with pytest.raises(ValueError, match="go forward in time"):
+        gn.solve(ball, **{**start, "g0": above, "dt": -0.01})
+
+
+@pytest.mark.slow
+def test_a_disc_that_falls_flat_faster_than_the_steps_is_told():
+    disc = rolling(rolling.disc(0.4, axis=(0, 0, 1), thickness=0.02), [0.04, 0.04, 0.08], 1.0, friction=0.2)
+    g0 = np.eye(4)
+    g0[:3, :3] = [[np.cos(0.27), 0, np.sin(0.27)], [0, 1, 0], [-np.sin(0.27), 0, np.cos(0.27)]]
+    g0[2, 3] = 0.6
+    start = {"mode": "free", "g0": g0, "xi0": [0.0, 0.0, 1.0, 0.5, 0.0, 0.0]}
+    told = 0
+    for dt in (0.01, 0.004, 0.001):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            run = gn.solve(disc, **start, dt=dt, t_end=0.6, throw=False)
+        rises = np.diff(run.energy).max() > 0.05 * run.energy[0]
+        warned = any("where no force does work" in str(w.message) for w in seen)
+        assert warned or not rises
+        told += warned
+    assert told
 
 
 def test_a_ball_that_is_pushed_by_controls_begins_and_ends_to_slide():
