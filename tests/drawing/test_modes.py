@@ -82,7 +82,7 @@ def test_the_force_of_each_mode_is_that_of_its_own_constraints(tmp_path):
         np.testing.assert_array_equal(momenta(made, [5]).force, momenta(made).force[[5]])
     read = gn.Trajectory.load(made.save(tmp_path / "run.nc"), system=other)
     np.testing.assert_array_equal(momenta(read).force, momenta(made).force)
-    with pytest.raises(ValueError, match="not the modes of the run of held: names or parameters differ"):
+    with pytest.raises(ValueError, match="not the modes of the run of held"):
         gn.Trajectory.load(tmp_path / "run.nc", system=one)
     joined = gn.join(
         *(gn.solve(line, "rkmk4", xi0=[1.0, 0, 0], dt=0.1, n_steps=1, t0=0.1 * k, g0=[0, 0, 0]) for k in (0, 1))
