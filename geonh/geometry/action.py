@@ -57,8 +57,7 @@ class Action(Precise):
         """Base point x·W, of a base point and a point of the group."""
 
     def __check_init__(self) -> None:
-        if not isinstance(self.group, LieGroup):
-            raise TypeError(f"group must be a geonh LieGroup, got {shortly(self.group)}")
+        as_lie_group(self.group)
 
     def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
         if name in ("arrow", "first", "second") and not (isinstance(value, tuple | list) and len(value) == 2):
@@ -119,6 +118,13 @@ class Action(Precise):
 
 
 @traced_once
+def as_lie_group(group: Any) -> LieGroup:
+    """The argument ``group``; TypeError if it is no ``LieGroup``."""
+    if not isinstance(group, LieGroup):
+        raise TypeError(f"group must be a geonh LieGroup, got {shortly(group)}")
+    return group
+
+
 def _anchor(action: Action, x: BasePoint, xi: Array) -> BasePoint:
     return action.anchor(x, xi)
 
@@ -138,6 +144,9 @@ class PointBase(Action):
     """
 
     group: LieGroup
+
+    def __init__(self, group: LieGroup):
+        self.group = as_lie_group(group)
 
     def at(self, g: Point) -> BasePoint:
         return ()
@@ -164,6 +173,9 @@ class GroupBase(Action):
     """
 
     group: LieGroup
+
+    def __init__(self, group: LieGroup):
+        self.group = as_lie_group(group)
 
     def at(self, g: Point) -> BasePoint:
         return g

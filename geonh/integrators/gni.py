@@ -30,7 +30,7 @@ from geonh.algebra.newton import Newton, make_newton
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Guarantees, Integrator
-from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
+from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow, check_start
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.integrators.prediction import Weights
 from geonh.mechanics.system import System
@@ -134,7 +134,7 @@ class GNI(RuleFlow, ReflectingFlow):
         start: str = "multiplier",
     ):
         super().__init__(rule, retraction, newton=newton)
-        self.start = start
+        self.start = check_start(start)
 
     @property
     def guarantees(self) -> Guarantees:

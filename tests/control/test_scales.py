@@ -21,6 +21,7 @@ def sleigh(inertia, mass):
     )
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_motion_grows_with_the_square_of_all_masses():
     turn = {"end": [0.5, 2.0, 1.0], "n_controls": 2, "span": 4.0, "n_steps": 12, "tries": 1}
     costs, motions = [], []

@@ -168,6 +168,7 @@ def test_derivatives_of_a_block_that_begins_to_slip_and_stops():
             assert float(slope[i]) == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_wheel_that_begins_to_spin_goes_on_in_the_direction_of_its_force():
     """From a slip of 1e-7 m/s, whose direction turns fast under unequal masses, with any step."""
     body = planar_body(2.0, 0.4, [wheel(0.3, 0.05), knife_edge(1.2, angle=0.2)], centre=(0.5, 0.1))

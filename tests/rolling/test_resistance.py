@@ -51,6 +51,7 @@ def test_a_ball_rests_on_a_slope_up_to_its_angle_of_rolling_resistance():
             assert run.mode[-1] == "roll without spin"
 
 
+@pytest.mark.slow
 def test_a_ball_on_a_turning_table_rests_on_it_and_turns_with_it():
     rate, place = 0.7, np.array([0.9, 0.2, 0.0])
     body = ball(

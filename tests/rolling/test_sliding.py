@@ -253,6 +253,7 @@ def dropped(height, **options):
     return ball, {"mode": "free", "g0": g0, "xi0": [0.0, 1.0, 0.0, 1.0, 0.0, 0.0], "dt": 0.01, "n_steps": 60}
 
 
+@pytest.mark.quick("change0-parameter 'restitution' must be between 0 and 1, got 2")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -303,6 +304,7 @@ def test_a_disc_that_falls_flat_faster_than_the_steps_is_told():
     assert told
 
 
+@pytest.mark.slow
 def test_a_ball_that_is_pushed_by_controls_begins_and_ends_to_slide():
     """F = 8t at the centre: a ball of ⅖mr² rolls with a = 5F/7m as long as the contact force 2F/7 ≤ μmg."""
     push = lambda t, x, xi, u: jnp.concatenate([jnp.zeros(3), x[:3, :3].T @ jnp.append(u, jnp.zeros(2))])  # noqa: E731

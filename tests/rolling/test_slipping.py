@@ -136,6 +136,7 @@ def car_by_an_own_loop(span):
             y[3:] -= np.linalg.solve(M, held.T @ np.linalg.solve(held @ np.linalg.solve(M, held.T), held @ y[3:]))
 
 
+@pytest.mark.slow
 def test_a_car_understeers_as_by_an_own_loop():
     modes = slipping(CAR, GRIPS)
     assert len(modes.names) == 9
