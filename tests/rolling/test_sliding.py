@@ -253,7 +253,7 @@ def dropped(height, **options):
     return ball, {"mode": "free", "g0": g0, "xi0": [0.0, 1.0, 0.0, 1.0, 0.0, 0.0], "dt": 0.01, "n_steps": 60}
 
 
-@pytest.mark.quick("change0-parameter 'restitution' must be between 0 and 1, got 2")
+@pytest.mark.quick("energetic")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -261,6 +261,7 @@ def dropped(height, **options):
         ({"restitution": -1.0}, "parameter 'restitution' must be between 0 and 1, got -1"),
         ({"friction": -0.5}, r"friction must be μ ≥ 0, or μ_s ≥ μ ≥ 0, got -0\.5"),
     ],
+    ids=["energetic", "sticky", "pulling"],
 )
 def test_coefficients_that_are_none_are_refused_when_they_are_given_later(change, words):
     ball, start = dropped(0.2)
