@@ -103,7 +103,7 @@ class Friction(eqx.Module):
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
 
     def fault(self, parameters: Any) -> str:
-        """What is wrong with the parameters, as far as they are known; "" if nothing is."""
+        """Fault of the parameters, as far as they are known; "" if there is none."""
         for what, name in (("coefficient of friction", self.coefficient), ("load", self.load)):
             if isinstance(name, str) and (fault := below_zero(parameters, name, f"a {what}")):
                 return fault
@@ -268,15 +268,15 @@ class Frictions(eqx.Module):
         return Frictions([change(one) for one in self.parts])
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Frictions:
-        """As of ``Friction``, of each."""
+        """The frictions within a step that begins at (t, x, ξ)."""
         return self._each(lambda one: one.held_at(t, x, xi, parameters))
 
     def frozen_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Frictions:
-        """As of ``Friction``, of each."""
+        """The frictions in the directions of their slips at (t, x, ξ), wherever they are evaluated."""
         return self._each(lambda one: one.frozen_at(t, x, xi, parameters))
 
     def parted(self) -> Frictions:
-        """As of ``Friction``, of each."""
+        """The frictions in a run that parts a step in which a slip turns too far."""
         return self._each(lambda one: one.parted())
 
     def keeps_direction(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array:

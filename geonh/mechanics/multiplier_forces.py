@@ -52,12 +52,12 @@ class MultiplierForces(eqx.Module):
         return value
 
     def fault(self, parameters: Any) -> str:
-        """What is wrong with the parameters of ``Friction``, as far as they are known; "" if nothing is."""
+        """Fault of the parameters of ``Friction``, as far as they are known; "" if there is none."""
         return next(filter(None, (one.fault(parameters) for one in getattr(self.function, "parts", ()))), "")
 
     @property
     def loads(self) -> tuple[bool, ...]:
-        """Of each ``Friction``, whether its load is known; empty of other functions."""
+        """Flags of the ``Friction`` whose load is known; empty of other functions."""
         return tuple(one.load is not None for one in getattr(self.function, "parts", ()))
 
     def loaded(self, t: Array, x: Any, xi: Array, parameters: Any) -> Array | None:

@@ -211,7 +211,8 @@ def rolling(
         if restitution:
             raise ValueError("restitution is that of a body with friction=, which may leave its surface and land")
         if resistance:
-            raise ValueError(f"{', '.join(resistance).replace(' ', '_')}= is that of a body with friction=")
+            given = " and ".join(f"{name.replace(' ', '_')}=" for name in resistance)
+            raise ValueError(f"{given} is that of a body with friction=")
         return made("roll", {})
     if not spin or on.timed:
         raise ValueError("friction= is for bodies that may spin, on surfaces whose shape does not depend on the time")

@@ -24,9 +24,9 @@ from geonh.rolling.contacts import as_placement, surface_velocity, touch
 from geonh.rolling.rows import tangents
 
 RESISTANCE = {"turn": "rolling resistance", "spin": "spinning friction"}
-"""Names of the parameters of resistance, by what they resist."""
+"""Names of the parameters of resistance, by the motions that they resist."""
 HELD = {"slip": (1, 2), "turn": (4, 5), "spin": (3,)}
-"""Places of the multipliers of what is held, in their order, among those of the contact, the slip, spin and rolling."""
+"""Places of the multipliers that hold a motion, among those of the contact, the slip, spin and rolling."""
 MODES = {
     "slide": (),
     "slide without spin": ("spin",),
@@ -37,7 +37,7 @@ MODES = {
     "spin": ("slip", "turn"),
     "rest": ("slip", "turn", "spin"),
 }
-"""What is held in the modes of a body whose surface resists rolling and spinning."""
+"""Motions held in the modes of a body whose surface resists rolling and spinning."""
 
 
 class ContactForce(NamedTuple):
@@ -142,7 +142,7 @@ def normal_force(t: Any, x: Any, lam: Array, parameters: Any) -> Array:
 
 
 def _held(parameters: Any, mode: str | None) -> tuple[str, ...] | None:
-    """What is held in a mode with resistance; None of other bodies."""
+    """Motions held in a mode with resistance; None of other bodies."""
     if not any(name in parameters for name in RESISTANCE.values()):
         return None
     if mode not in MODES:

@@ -120,7 +120,7 @@ class _Gap(eqx.Module):
         return self.roll.holonomic_residual(self.roll.at(g, t))[0] + SLACK
 
     def start_fault(self, t: Any, g: Any) -> str:
-        """What is wrong with a free body that begins at (t, g); "" if nothing is."""
+        """Fault of a free body that begins at (t, g); "" if there is none."""
         height = float(computed(_height, self.roll, (np.asarray(t, float), g)))
         return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
 
@@ -174,7 +174,7 @@ class Landed(eqx.Module):
     u: Any = None
 
     def fault(self) -> str:
-        """What is wrong with the parameters, as far as they are known; "" if nothing is."""
+        """Fault of the parameters, as far as they are known; "" if there is none."""
         p = self.roll.parameters
         if is_traced((p["restitution"], p["friction"], _static(p))):
             return ""

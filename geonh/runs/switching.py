@@ -55,7 +55,7 @@ def refuse_backwards(modes: Modes, dt: Any) -> None:
 
 
 def guard_fault(modes: Modes, mode: int, t: Any, g: Any) -> str:
-    """What is wrong with a start beyond a guard that says so, as below a surface; "" if nothing is."""
+    """Fault of a start beyond a guard, as below a surface; "" if there is none."""
     guards = (transition.guard.function for transition in modes.leaving(mode))
     faults = (guard.start_fault(t, g) for guard in guards if hasattr(guard, "start_fault"))
     return next(filter(None, faults), "")
