@@ -132,6 +132,7 @@ def root(
     function is evaluated there. Without a sign change it is the output at b. Points with a non-finite value are
     skipped, and the search continues beyond them; nan if no value is finite.
     """
+    function = jax.jit(function)  # traced once
     start, stop = (jnp.asarray(end, float) for end in interval)
     sign, half, span = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
     bound = jnp.ceil(jnp.log2(jnp.maximum(span / (2 * half), 1.0))) + 1.0

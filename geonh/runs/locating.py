@@ -260,21 +260,29 @@ def isolated(problem: Problem, search: Search) -> Isolated:
     """Locate the sign change of an event in a step with values ``at_a`` and ``b`` of the event at its ends, as
     ``located_zeros`` does, if the first samples isolate it.
     """
-    begin, end = jnp.asarray(search.at_a), jnp.asarray(search.b)
     directions = jnp.array([event.direction for event in problem.events])
+    samples, places = jnp.asarray([NEAREST, *PLACES[1:-1]]), jnp.asarray(PLACES)
 
-    def sample(s: Array) -> Array:
-        return located(problem, search._replace(a=s, b=s, at_a=jnp.ones(()))).value
+    def values_of(found: Array) -> tuple[Array, Array]:
+        """Values at ``PLACES`` from those at the samples, and the index of the first interval with a sign change."""
+        begin = jnp.where(search.at_a == 0, LEAST * jnp.sign(jnp.nan_to_num(found[0])), search.at_a)
+        values = jnp.stack([begin, *found[1:], jnp.asarray(search.b)])
+        return values, jnp.argmax((values[1:] > 0) != (values[:-1] > 0))
 
-    near, *inner = lax.map(sample, jnp.asarray([NEAREST, *PLACES[1:-1]]))
-    begin = jnp.where(begin == 0, LEAST * jnp.sign(jnp.nan_to_num(near)), begin)
-    values = jnp.stack([begin, *inner, end])
-    signs, coefficients = values > 0, jnp.asarray(BERNSTEIN) @ values > 0
+    def next_one(found: Array, j: Array) -> tuple[Array, Located]:
+        """Sample, or after all of them the zero: in one loop, so that its program has the step once."""
+        values, i = values_of(found)
+        sample, is_sample = samples[jnp.minimum(j, len(samples) - 1)], j < len(samples)
+        ends = (jnp.where(is_sample, sample, places[i + more]) for more in (0, 1))
+        at_a = jnp.where(is_sample, 1.0, values[i])
+        one = located(problem, search._replace(a=next(ends), b=next(ends), at_a=at_a))
+        return jnp.where(jnp.arange(len(samples)) == j, one.value, found), one
+
+    found, points = lax.scan(next_one, jnp.zeros(len(samples)), jnp.arange(len(samples) + 1))
+    values, i = values_of(found)
+    coefficients = jnp.asarray(BERNSTEIN) @ values > 0
     is_one = jnp.all(jnp.isfinite(values) & (values != 0))
     is_one &= jnp.sum(coefficients[1:] != coefficients[:-1]) <= 1
-    places = jnp.asarray(PLACES)
-    i = jnp.argmax(signs[1:] != signs[:-1])
     at_a, at_b = values[i], values[i + 1]
     there = is_one & (at_a * jnp.sign(at_b) < 0) & crossed(at_a, at_b, directions[search.event])
-    zero = located(problem, search._replace(a=places[i], b=places[i + 1], at_a=at_a))
-    return Isolated(is_one, there, zero, jnp.abs(at_b - at_a))
+    return Isolated(is_one, there, jax.tree.map(lambda part: part[-1], points), jnp.abs(at_b - at_a))
