@@ -177,6 +177,7 @@ def test_derivatives_across_transitions_are_exact(free_span):
     np.testing.assert_allclose(moved.equations, along(0.1)[: len(moved.equations)], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_a_transition_does_not_do_is_told():
     """A guard or a reset that leads off the next constraints, another target, a reset of the point, a guard in vain."""
     ball = {"metric": [1.0, 1.0], "forces": lambda t, x, xi, u: u}

@@ -39,7 +39,7 @@ n = 100
 axis = np.linspace(-2, 2, n)
 x, y = np.meshgrid(axis, axis)
 starts = np.stack([0 * x, x, y], axis=2).reshape(-1, 3)
-runs = gn.solve_ensemble(sleigh, g0=starts, xi0=np.zeros(3), dt=0.03, n_steps=4000)
+runs = gn.solve_ensemble(sleigh, g0=starts, xi0=np.zeros(3), dt=0.06, n_steps=1700)
 assert runs.success.all()
 theta, x, y = runs.g[:, -1].T
 centre = np.stack([x + 0.2 * np.cos(theta), y + 0.2 * np.sin(theta)], axis=1)
