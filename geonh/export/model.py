@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,7 +18,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_float64
-from geonh.engine import Export, ObjectCode, Target, computed, exported, is_array
+from geonh.engine import Export, ObjectCode, Target, exported, forward_only, is_array
 from geonh.export import programs
 from geonh.export.programs import Held, Run, Times
 from geonh.integrators.base import Integrator
@@ -60,6 +60,8 @@ class Model:
     g : point of the group
     xi : ndarray, shape=[n]
         Start by default.
+    run : Run
+        State of a run at this start.
     meanings : mapping of str to str
         Descriptions of parameters by name.
     """
@@ -70,6 +72,7 @@ class Model:
     times: Times
     g: Any
     xi: np.ndarray
+    run: Run
     meanings: Mapping[str, str]
 
     @classmethod
@@ -95,10 +98,12 @@ class Model:
             raise ValueError("steps of variable length are not exported: pass a method with steps of one length")
         xi0, g0 = default_start(system, xi0, g0, t0)
         start = as_start(system, method, xi0, g0, dt, t0, 1, held)
-        known = first_node(system, method, start).problem.system
+        first = first_node(system, method, start)
         g = jax.tree.map(lambda a: np.asarray(a, np.float64), start.g)
         times = Times(np.asarray(start.clock.t0, np.float64), np.asarray(start.clock.dt, np.float64))
-        return cls(known, method, controls, times, g, np.asarray(start.xi, np.float64), meanings or {})
+        run = Run(*times, first.state._replace(status=np.zeros_like(first.state.status)))
+        xi = np.asarray(start.xi, np.float64)
+        return cls(first.problem.system, method, controls, times, g, xi, run, meanings or {})
 
     # --- what it is made of --------------------------------------------------------------------------------
     @cached_property
@@ -197,13 +202,9 @@ class Model:
         return self._numbers, () if not len(self.inputs) else self.controls
 
     @cached_property
-    def run(self) -> Run:
-        """Run at its start, for its types."""
-        return computed(programs.started, self.tree, (*self.arguments, self.times, self.g, self.xi))
-
-    @cached_property
-    def _observation(self) -> dict[str, np.ndarray]:
-        return computed(programs.observables, self.tree, (*self.arguments, self.run))
+    def _observation(self) -> dict[str, jax.ShapeDtypeStruct]:
+        with float64(), forward_only():
+            return jax.eval_shape(partial(programs.observables, self.tree), (*self.arguments, self.run))
 
     # --- functions -----------------------------------------------------------------------------------------
     def functions(self, name: str) -> dict[str, Export]:

@@ -66,11 +66,6 @@ def _held(values: Any, t: Any) -> Any:
     return jnp.asarray(values)
 
 
-def started(held: Held, given: tuple) -> Run:
-    """Run at its start, for ``computed``."""
-    return start(held, *given)[0]
-
-
 def start(held: Held, numbers: Any, inputs: Any, times: Times, g: Any, xi: Array) -> tuple[Run, Array]:
     """Run that starts at (g, ξ)."""
     return started_at(problem_of(held, numbers, inputs, times), times, g, xi)
@@ -93,7 +88,7 @@ def step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
 
 
 def observables(held: Held, given: tuple) -> dict[str, Array]:
-    """Quantities observed of a run, by name, for ``computed``."""
+    """Quantities observed of a run, by name."""
     numbers, inputs, run = given
     return observe(problem_of(held, numbers, inputs, run), Node.of(run.node))
 

@@ -19,6 +19,8 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from geonh.engine import once
+
 TOLERANCE = 1e-13
 """Tolerance of a root in s, relative to the step."""
 NEAREST = 2.0**-16
@@ -132,7 +134,7 @@ def root(
     function is evaluated there. Without a sign change it is the output at b. Points with a non-finite value are
     skipped, and the search continues beyond them; nan if no value is finite.
     """
-    function = jax.jit(function)  # traced once
+    function = once(function)
     start, stop = (jnp.asarray(end, float) for end in interval)
     sign, half, span = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
     bound = jnp.ceil(jnp.log2(jnp.maximum(span / (2 * half), 1.0))) + 1.0
