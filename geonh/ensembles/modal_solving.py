@@ -75,7 +75,8 @@ class ModalMembers:
         starts = member_starts(self.shared, self.batch.members)
         for i in range(size):
             member = jax.tree.map(lambda a, i=i: a[i], self.batch.members)
-            if i not in starts.faults and (fault := guard_fault(self.modes, self.which, member.t0, member.g)):
+            fault = self.modes.fault(self._varied(member)) if self.batch.varied else ""
+            if i not in starts.faults and (fault := fault or guard_fault(self.modes, self.which, member.t0, member.g)):
                 starts.faults[i] = fault
         with ThreadPoolExecutor(threads) as pool:
             waiting = {
@@ -101,7 +102,7 @@ class ModalMembers:
     def _one(self, i: int, state: State) -> Trajectory:
         """Run of a member from its state at node 0."""
         member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
-        varied = {name: value for name, value in member.parameters.items() if name in self.batch.varied}
+        varied = self._varied(member)
         modes = self.modes.with_values(varied)
         method = self.shared.method
         controls = self.shared.controls if member.controls is None else member.controls
@@ -116,6 +117,10 @@ class ModalMembers:
             )
         run.advance(self.n_steps)
         return ModalRunInProgress(run, begun).trajectory_so_far()
+
+    def _varied(self, member: Member) -> dict[str, Any]:
+        """Parameters in which a member differs from the others."""
+        return {name: value for name, value in member.parameters.items() if name in self.batch.varied}
 
     def _loops(self) -> dict[int, ModeLoop]:
         if not hasattr(self._of_thread, "loops"):

@@ -382,8 +382,8 @@ def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
         speeds = computed(_slip_speeds, system, (clock.t0, g, np.asarray(xi)))
         if not np.all(speeds > 0):
             raise ValueError(
-                f"{system.name} begins without a slip, so that its friction has no direction: begin with a slip, or in "
-                "a mode in which the contact holds, such as 'roll'"
+                f"{system.name} begins without a slip, so that its friction has no direction: begin with a slip, or, "
+                "of a system with modes, in one in which this holds"
             )
     with float64(), jax.ensure_compile_time_eval():
         method.refuse_start(system, float(clock.dt), g, xi)

@@ -122,6 +122,11 @@ class Result(IntEnum):
         "the direction of the slip turns by more than a third of a right angle within one step, as where the "
         "slip nearly vanishes; lower dt, or take Modes, which part such a step",
     )
+    MODE = (
+        18,
+        "no mode goes on from here, as the target of a transition says: of rolling.slipping, a normal force vanishes, "
+        "and would pull; end the run before, by t_end or an event, or take modes of your own with one that is open",
+    )
 
 
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import is_traced
+from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.geometry.field import evaluated, takes_parameters
@@ -104,10 +104,8 @@ class Friction(eqx.Module):
 
     def fault(self, parameters: Any) -> str:
         """Fault of the parameters, as far as they are known; "" if there is none."""
-        for what, name in (("coefficient of friction", self.coefficient), ("load", self.load)):
-            if isinstance(name, str) and (fault := below_zero(parameters, name, f"a {what}")):
-                return fault
-        return ""
+        names = (name for name in (self.coefficient, self.load) if isinstance(name, str))
+        return next(filter(None, (below_zero(parameters, name) for name in names)), "")
 
     @property
     def parts(self) -> tuple[Friction, ...]:
@@ -150,7 +148,8 @@ class Friction(eqx.Module):
         is none of that index.
         """
         if callable(self.load):
-            return evaluated("load", self.load, t, x, parameters)
+            load = evaluated("load", self.load, t, x, parameters)
+            return jnp.where(load >= 0, load, jnp.nan)
         if self.load is not None:
             return _parameter("load", self.load, parameters) if isinstance(self.load, str) else jnp.asarray(self.load)
         if callable(self.normal):
@@ -158,6 +157,22 @@ class Friction(eqx.Module):
         if self.normal >= len(lam):
             raise ValueError(f"normal must be the index of one of {len(lam)} multipliers, got {self.normal}")
         return lam[self.normal]
+
+    def among(self, places: Sequence[int], size: int) -> Friction:
+        """The friction in a system that has only some of ``size`` multipliers, those at these places."""
+        if self.load is not None or list(places) == list(range(len(places))):
+            return self
+        if callable(self.normal):
+            return self._with(normal=_Among(self.normal, tuple(places), size))
+        return self._with(normal=places.index(self.normal))
+
+    def reads(self, t: Array, x: Any, size: int, parameters: Any) -> np.ndarray:
+        """True for each of ``size`` multipliers on which the normal force depends at a point, shape=[size]."""
+        if self.load is not None:
+            return np.zeros(size, bool)
+        with float64():
+            slope = jax.jacobian(lambda lam: self.normal_force(t, x, lam, parameters))(jnp.zeros(size))
+        return np.nan_to_num(slope) != 0
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:
         """The friction within a step that begins at (t, x, ξ), ``xi`` of shape=[n]; itself where that is known, as in
@@ -258,6 +273,8 @@ class Frictions(eqx.Module):
         for one in parts:
             if not isinstance(one, Friction):
                 raise TypeError(f"multiplier_forces must be a function, a Friction or several, got {shortly(one)}")
+        if not parts:
+            raise ValueError("multiplier_forces is an empty list: leave it out, or give a function or Friction")
         self.parts = tuple(parts)
 
     def with_part(self, which: int, friction: Friction) -> Frictions:
@@ -292,12 +309,23 @@ class Frictions(eqx.Module):
         return sum((one.loaded(t, x, xi, parameters) for one in self.parts), jnp.zeros_like(xi))
 
 
-def below_zero(parameters: Any, name: str, what: str) -> str:
+class _Among(eqx.Module):
+    """Normal force, linear in multipliers of which a system has only some."""
+
+    normal: Callable
+    places: tuple[int, ...] = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def __call__(self, t: Array, x: Any, lam: Array, parameters: Any) -> Array:
+        return self.normal(t, x, jnp.zeros(self.size).at[jnp.array(self.places)].set(lam), parameters)
+
+
+def below_zero(parameters: Any, name: str) -> str:
     """Fault of a parameter that is known, and negative; "" otherwise."""
     value = (parameters or {}).get(name, 0.0)
     if is_traced(value) or np.all(np.asarray(value) >= 0):
         return ""
-    return f"parameter {name!r} is {what}, which must be ≥ 0, got {shortly(np.asarray(value).tolist())}"
+    return f"parameter {name!r} must be ≥ 0, got {shortly(np.asarray(value).tolist())}"
 
 
 def _parameter(what: str, name: str, parameters: Any) -> Array:

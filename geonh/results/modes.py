@@ -8,6 +8,7 @@ goes on in the next mode. Integrators and systems know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -35,7 +36,8 @@ class Transition(eqx.Module):
         direction that is past zero when the mode begins, or leads past it from there, is an instant transition, and one
         without a direction that is zero there is not crossed. ``stop`` is without effect.
     target : str or callable
-        The next mode, or a function of (t, g, ξ⁺) that returns its name, called with NumPy arrays.
+        The next mode, or a function of (t, g, ξ⁺) that returns its name, called with NumPy arrays; or None where no
+        mode goes on from there: the run ends before this step, with ``Result.MODE``.
     reset : callable, optional
         ξ⁺, or (g⁺, ξ⁺), as a function of (t, g, ξ) or (t, g, ξ, parameters), in ``jax.numpy``, parameters those of the
         source; it must satisfy the constraints of the next mode. When left out, velocity and configuration are put on
@@ -92,6 +94,8 @@ class Modes:
         The modes.
     transitions : tuple of Transition
 
+    ``modes[name]`` is the system of a mode.
+
     Raises
     ------
     TypeError, ValueError
@@ -144,6 +148,23 @@ class Modes:
         if not isinstance(name, str) or name not in self.names:
             raise ValueError(f"{role} must be one of {', '.join(self.names)}, got {shortly(name)}")
         return self.names.index(name)
+
+    def __getitem__(self, name: str) -> System:
+        return self.systems[self.index(name)]
+
+    def fault(self, values: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Fault of the coefficients of friction and impacts, with other values of some parameters; "" if there is none.
+
+        Looked for in the friction of each mode, and in guards and resets with a method ``fault(parameters)``.
+        """
+        for name, system in zip(self.names, self.systems, strict=True):
+            parameters = {**system.parameters, **values}
+            of_mode = [one for one in self.transitions if one.source == name]
+            parts = [system.multiplier_forces, *(x for one in of_mode for x in (one.guard.function, one.reset))]
+            for part in parts:
+                if hasattr(part, "fault") and (fault := part.fault(parameters)):
+                    return fault
+        return ""
 
     def with_values(self, values: Mapping[str, Any]) -> Modes:
         """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""

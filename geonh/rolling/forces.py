@@ -144,6 +144,8 @@ def normal_force(t: Any, x: Any, lam: Array, parameters: Any) -> Array:
 def _held(parameters: Any, mode: str | None) -> tuple[str, ...] | None:
     """Motions held in a mode with resistance; None of other bodies."""
     if not any(name in parameters for name in RESISTANCE.values()):
+        if mode not in (None, "roll", "slide", "free"):
+            raise ValueError(f"mode must be that of the node, roll, slide or free, got {mode!r}")
         return None
     if mode not in MODES:
         raise ValueError(

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import is_traced
 from geonh.geometry.field import Moment
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.friction import Friction, Frictions
+from geonh.mechanics.friction import Friction, Frictions, below_zero
 from geonh.mechanics.impacts import struck
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.system import System, replaced
@@ -77,20 +78,22 @@ def modes_of(
     held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
     count = jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
     every = list(itertools.product(*(law.states for law in grips.values())))
-    modes = {named(states): _reduced(system, grips, states, count, named(states)) for states in every}
+    modes = {named(states): _reduced(system, grips, states, held, count, named(states)) for states in every}
     transitions: list[Transition] = []
     for states in every:
         pressed: list[Any] = []
-        mode, places = named(states), _kept(grips, states, count)
+        mode, kept = named(states), _kept(grips, states, count)
+        places = [*range(held), *(held + row for row in kept)]
         for i, (name, law) in enumerate(grips.items()):
 
             def to(state: int, i: int = i, states: tuple[int, ...] = states) -> str:
                 return named((*states[:i], state, *states[i + 1 :]))
 
             which = states[:i].count(SLIPS)
+            friction = law.friction(system).among(places, held + count)
             if law.normal is not None and law.normal not in pressed:
                 pressed.append(law.normal)
-                lifts = Event(_Normal(law.friction(system), system), direction=-1, name=f"{name} lifts")
+                lifts = Event(_Normal(friction, system), direction=-1, name=f"{name} lifts")
                 transitions.append(Transition(mode, lifts, lifted(name)))
             if states[i] == SLIPS:
                 transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
@@ -98,14 +101,14 @@ def modes_of(
                 ends = Event(_Slip(system, law.rows[0], states[i]), direction=-1, name=f"{name} grips")
                 transitions.append(Transition(mode, ends, to(0)))
             elif SLIPS in law.states:
-                at = tuple(held + places.index(row) for row in law.rows)
-                margin = _CircleMargin(at, law.static, law.friction(system), system)
+                at = tuple(places.index(held + row) for row in law.rows)
+                margin = _CircleMargin(law.static, law.kinetic, at, friction, system)
                 begins = Event(margin, direction=-1, name=f"{name} slips")
                 reset = _Begins(modes[mode], modes[to(SLIPS)], which, at, system, law.rows, law.frame)
                 transitions.append(Transition(mode, begins, to(SLIPS), reset))
             else:
                 for sign in (1, -1):
-                    one = _Margin(held + places.index(law.rows[0]), sign, law.static)
+                    one = _RowMargin(law.static, law.kinetic, places.index(held + law.rows[0]), sign)
                     begins = Event(one, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
                     transitions.append(Transition(mode, begins, to(sign)))
     return modes, transitions
@@ -128,7 +131,9 @@ def _kept(grips: Mapping[str, Grip], states: tuple[int, ...], count: int) -> lis
     return [row for row in range(count) if row not in gone]
 
 
-def _reduced(system: System, grips: Mapping[str, Grip], states: tuple[int, ...], count: int, mode: str) -> System:
+def _reduced(
+    system: System, grips: Mapping[str, Grip], states: tuple[int, ...], held: int, count: int, mode: str
+) -> System:
     """The system with some of its forms alone, and the forces of those that slip."""
     slips = [(law, state) for law, state in zip(grips.values(), states, strict=True) if state]
     name = f"{system.name}, {mode}"
@@ -140,9 +145,11 @@ def _reduced(system: System, grips: Mapping[str, Grip], states: tuple[int, ...],
     if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != SLIPS]:
         forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
         changes |= {"forces": forces, "forces_take_parameters": True}
-    if circles := [law.friction(system) for law, state in slips if state == SLIPS]:
-        own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
-        changes["multiplier_forces"] = MultiplierForces(Frictions([*circles, *own]))
+    own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
+    if frictions := [*(law.friction(system) for law, state in slips if state == SLIPS), *own]:
+        places = [*range(held), *(held + row for row in kept)]
+        every = Frictions([one.among(places, held + count) for one in frictions])
+        changes["multiplier_forces"] = MultiplierForces(every)
     return replaced(system, **changes, name=name)
 
 
@@ -176,27 +183,41 @@ class _Rubbing(eqx.Module):
 
 
 class _Margin(eqx.Module):
+    """Guard of a grip, whose limits are parameters of these names."""
+
+    static: str = eqx.field(static=True)
+    kinetic: str = eqx.field(static=True)
+
+    def fault(self, parameters: Any) -> str:
+        """Fault of the limits, as far as they are known; "" if there is none."""
+        if fault := below_zero(parameters, self.kinetic) or below_zero(parameters, self.static):
+            return fault
+        most, least = (parameters[name] for name in (self.static, self.kinetic))
+        if is_traced((most, least)) or np.all(np.asarray(most) >= np.asarray(least)):
+            return ""
+        return f"parameter {self.static!r} must be at least {self.kinetic!r}, got {most:g} and {least:g}"
+
+
+class _RowMargin(_Margin):
     """Force that is left until a row slips with this sign: the force along it is then of the other sign."""
 
     place: int = eqx.field(static=True)
     sign: int = eqx.field(static=True)
-    size: str = eqx.field(static=True)
 
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
-        return parameters[self.size] + self.sign * lam[self.place]
+        return parameters[self.static] + self.sign * lam[self.place]
 
 
-class _CircleMargin(eqx.Module):
+class _CircleMargin(_Margin):
     """Force that is left until rows slip, F_s − |λ|, of which some places among the multipliers are λ."""
 
     places: tuple[int, ...] = eqx.field(static=True)
-    size: str = eqx.field(static=True)
     friction: Friction
     system: System
 
     def __call__(self, t: Any, g: Any, xi: Array, lam: Array, parameters: Any) -> Array:
         force = lam[jnp.array(self.places)]
-        most = parameters[self.size] * _pressed(self, t, g, lam, parameters)
+        most = parameters[self.static] * _pressed(self, t, g, lam, parameters)
         return most - jnp.sqrt(force @ force + np.finfo(float).tiny)
 
 

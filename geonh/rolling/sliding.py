@@ -173,9 +173,8 @@ class Landed(eqx.Module):
     slide: System | None = None
     u: Any = None
 
-    def fault(self) -> str:
-        """Fault of the parameters, as far as they are known; "" if there is none."""
-        p = self.roll.parameters
+    def fault(self, p: Any) -> str:
+        """Fault of parameters, as far as they are known; "" if there is none."""
         if is_traced((p["restitution"], p["friction"], _static(p))):
             return ""
         if not 0 <= p["restitution"] <= 1:

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -111,7 +110,8 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     rows = [row for law in laws.values() for row in law.rows]
     if len(set(rows)) < len(rows):
         raise ValueError(f"grips: a row has two names, { ({name: law.rows for name, law in laws.items()}) }")
-    modes, transitions = modes_of(system, laws, named_by(laws), _Lifted)
+    _refuse_lost_normals(system, laws, count)
+    modes, transitions = modes_of(system, laws, named_by(laws), lambda _: _no_mode)
     if len(modes) < np.prod([len(law.states) for law in laws.values()]):
         raise ValueError(f"grips: the names {list(laws)} make equal names of modes: take shorter ones")
     return Modes(modes, transitions, name=system.name)
@@ -154,13 +154,19 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
     return law, numbers
 
 
-class _Lifted(eqx.Module):
+def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -> None:
+    """Raise ValueError for a normal force that is the multiplier of a row which may slip, or of none."""
+    g = system.group.identity()
+    size = len(jax.eval_shape(lambda: system.annihilator(system.at(g, 0.0))))
+    slips = np.zeros(size, bool)
+    slips[[size - count + row for law in laws.values() for row in law.rows]] = True
+    own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
+    normals = {f"grips[{name!r}]": law.friction(system) for name, law in laws.items()}
+    normals |= {f"multiplier_forces of {system.name}": one for one in own}
+    for what, friction in normals.items():
+        if (friction.reads(np.float64(0.0), system.action.at(g), size, system.parameters) & slips).any():
+            raise ValueError(f"{what}: the normal force is the multiplier of a row that may slip; take one that holds")
+
+
+def _no_mode(t: Any, g: Any, xi: Any) -> None:
     """Target where the normal force of a contact vanishes: there is no mode for that."""
-
-    name: str = eqx.field(static=True)
-
-    def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        raise ValueError(
-            f"the normal force of {self.name!r} vanishes at t = {float(t):g}: it would pull from there on. End the run "
-            "before, by t_end or an event, or take modes of your own with one for a contact that is open"
-        )

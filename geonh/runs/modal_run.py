@@ -208,6 +208,9 @@ class ModalRun:
             self.status = Result.NOT_FINITE
             return before
         chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
+        if chosen is None:
+            self.status = Result.MODE
+            return before
         target = self.modes.index(chosen, "the target of a transition")
         g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
         self._save(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)

@@ -144,7 +144,12 @@ def solve(
             end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
             t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
         watched = as_events(events, system, start.clock)
-        begin = first_node(system, method, start)
+        try:
+            begin = first_node(system, method, start)
+        except ValueError as error:
+            if modes is not None:
+                error.add_note(f"system is that of the mode: modes[{mode!r}]")
+            raise
         known, node = begin.problem.system, begin.state
         numbers = len(known.group.point_names), known.group.dim, len(begin.facts.residual)
         crossings = Crossings.none([event.name for event in watched], *numbers) if watched else None

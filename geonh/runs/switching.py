@@ -39,9 +39,8 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
         raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
     if not (controls is None or callable(controls)):
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
-    for transition in modes.transitions:
-        if hasattr(transition.reset, "fault") and (fault := transition.reset.fault()):
-            raise ValueError(f"{modes.name}: {fault}")
+    if fault := modes.fault():
+        raise ValueError(f"{modes.name}: {fault}")
     for system in modes.systems:
         refuse(method, system)
         if isinstance(controls, Wiener):
