@@ -235,7 +235,8 @@ class ModalRun:
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
-            soon = float(loop.values_soon(state)[i])
+            # a slip that vanishes within a short part changes less there than it is rounded
+            soon = float(loop.values_soon(state, SOON * self.clock.dt / clock.dt if vanished else SOON)[i])
             back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
             leaves = (soon - values[i]) * guard.direction < 0

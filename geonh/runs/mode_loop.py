@@ -32,7 +32,7 @@ from geonh.results.events import Crossings, Event, careful_guards
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
-from geonh.runs.locating import Isolated, Located, Notices, Search, at_node, isolated, located
+from geonh.runs.locating import Isolated, Located, Notices, Search, at_node, isolated, located, within_step
 
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
@@ -52,6 +52,13 @@ class Timed(NamedTuple):
     t0: Any
     dt: Any
     what: Any
+
+
+class Soon(NamedTuple):
+    """Node, and a part of the step that begins there."""
+
+    node: Any
+    part: Any
 
 
 class Entry(NamedTuple):
@@ -179,16 +186,16 @@ class ModeLoop(Watching):
 
     @cached_property
     def _soon(self) -> Callable[[Any], Any]:
-        return prepared(_values_soon, self._problem, first_of_batch(self._timed(Node.of(self.begin.state))))
+        return prepared(_values_soon, self._problem, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
 
     def buffer(self, n_nodes: int) -> np.ndarray:
         """Buffer for the rows of that many nodes."""
         assert self._stepping is not None  # it knows their width
         return np.empty((n_nodes, self.width))
 
-    def values_soon(self, state: State) -> np.ndarray:
+    def values_soon(self, state: State, part: float = SOON) -> np.ndarray:
         """Values of the events a small part of a step after a node."""
-        return self._soon(self._timed(Node.of(state)))[0]
+        return self._soon(self._timed(Soon(Node.of(state), part)))[0]
 
     def velocity(self, watched: Watched) -> np.ndarray:
         """ξ̃ at a node of the loop."""
@@ -255,9 +262,10 @@ def _velocity(problem: Problem, timed: Timed) -> Array:
 
 def _values_soon(problem: Problem, timed: Timed) -> Array:
     """Values of the events a small part of a step after a node."""
-    problem, node, xi = _at(problem, timed), timed.what, _velocity(problem, timed)
-    state, part = partial_step(problem, node.local(problem.clock)[1], node.g, xi, jnp.asarray(SOON))
-    return at_node(problem._replace(clock=part), Node.of(state))[1]
+    node, s = timed.what
+    problem, xi = _at(problem, timed), _velocity(problem, timed._replace(what=node))
+    state, part = partial_step(problem, node.local(problem.clock)[1], node.g, xi, s)
+    return at_node(within_step(problem, node)._replace(clock=part), Node.of(state))[1]
 
 
 def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
