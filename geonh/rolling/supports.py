@@ -47,6 +47,11 @@ class Support(Precise):
         """Boundary point ρ = ∇H(n), shape=[3], m, with outward normal n, shape=[3]."""
         return jax.grad(self.__call__)(n)
 
+    @property
+    def as_ball(self) -> tuple[Any, Any] | None:
+        """Centre, shape=[3], and radius of a ball; None for another body."""
+        return None
+
     def __add__(self, other: Support) -> Support:
         if not isinstance(other, Support):
             return NotImplemented
@@ -74,6 +79,11 @@ class _Sum(Support):
     def __call__(self, n: Array) -> Array:
         return self.first(n) + self.second(n)
 
+    @property
+    def as_ball(self) -> tuple[Any, Any] | None:
+        first, second = self.first.as_ball, self.second.as_ball
+        return None if first is None or second is None else (first[0] + second[0], first[1] + second[1])
+
 
 class _Moved(Support):
     figure: Support
@@ -82,12 +92,21 @@ class _Moved(Support):
     def __call__(self, n: Array) -> Array:
         return self.figure(n) + self.offset @ n
 
+    @property
+    def as_ball(self) -> tuple[Any, Any] | None:
+        figure = self.figure.as_ball
+        return None if figure is None else (figure[0] + self.offset, figure[1])
+
 
 class _Ball(Support):
     radius: Any
 
     def __call__(self, n: Array) -> Array:
         return self.radius * jnp.sqrt(n @ n)
+
+    @property
+    def as_ball(self) -> tuple[Any, Any]:
+        return np.zeros(3), self.radius
 
 
 class _Ellipsoid(Support):

@@ -4,7 +4,7 @@ The contact's outward normal n on the body, in body axes, satisfies
 
     n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
 
-On a plane it is −Rᵀe in closed form. Elsewhere Newton's method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
+On a plane it is −Rᵀe in closed form, and on cylinders and spheres −Rᵀν at the centre of a ball. Elsewhere Newton's method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
 derivatives; long steps, which may lead to another end of a body, are changed so that they lower ψ. Then come q more
 steps with them, J held: each makes derivatives exact to one order more. Accelerations need one order of n, their linear
 equations two, and their derivatives three. The height ψ(x + R∇H(n)) is stationary at n, so there one step makes
@@ -208,6 +208,13 @@ class _Round(Surface):
     def value(self, X: Any, parameters: Any) -> Array:
         place = self.across * _without_time(X)
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
+
+    def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
+        if support.as_ball is None:
+            return super().outward(support, R, x, parameters, order)
+        centre, radius = support.as_ball
+        n = -R.T @ self.normal(_shifted(x, R @ centre), parameters)
+        return n if self.clears_always else jnp.where(radius < self.radius, n, jnp.nan)
 
 
 @validated

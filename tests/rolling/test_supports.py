@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.rolling import ball, disc, ellipsoid, implicit, support, torus
+import geonh as gn
+from geonh.rolling import ball, cylinder, disc, ellipsoid, implicit, sphere, support, torus
 
 AXIS = np.array([0.6, 0.0, 0.8])
 BODIES = {
@@ -83,3 +84,32 @@ def test_implicit_bodies_and_their_derivatives():
 def test_what_is_no_body_is_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("on", [cylinder(1.0), sphere(1.2), cylinder(0.8, "x", "outside"), sphere(0.7, "outside")])
+def test_a_ball_touches_round_surfaces_as_by_newtons_method(on):
+    """In closed form, with the derivatives of the general contact."""
+    rng = np.random.default_rng(4)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    x = 1.1 * rng.normal(size=3)
+    figure = (ball(0.1) + ball(0.15)).moved([0.02, 0.01, -0.03])
+    same = support(lambda n: 0.25 * jnp.sqrt(n @ n) + jnp.array([0.02, 0.01, -0.03]) @ n)
+    assert same.as_ball is None
+
+    def place(body):
+        def of(turning, x):
+            R = turn @ jax.scipy.linalg.expm(jnp.cross(jnp.eye(3), turning))
+            return jnp.append(on.outward(body, R, x, {}), on.height(body, R, x, {}))
+
+        at = jnp.zeros(3), jnp.asarray(x)
+        return of(*at), jax.jacfwd(of, (0, 1))(*at), jax.jacfwd(jax.jacfwd(of, (0, 1)), (0, 1))(*at)
+
+    with gn.float64():
+        for ours, theirs in zip(jax.tree.leaves(place(figure)), jax.tree.leaves(place(same)), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11 * (1 + np.abs(theirs).max()))
+
+
+def test_a_ball_that_does_not_fit_into_a_hollow_has_no_contact():
+    with gn.float64():
+        n = cylinder(1.0).outward(ball(1.1), jnp.eye(3), jnp.array([0.3, 0.0, 0.0]), {})
+    assert np.isnan(n).all()
