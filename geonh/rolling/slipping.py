@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import validated
@@ -156,7 +157,7 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
 
 def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -> None:
     """Raise ValueError for a normal force that is the multiplier of a row which may slip, or of none."""
-    g = system.group.identity()
+    g, start = system.group.identity(), jnp.zeros(())
     size = len(jax.eval_shape(lambda: system.annihilator(system.at(g, 0.0))))
     slips = np.zeros(size, bool)
     slips[[size - count + row for law in laws.values() for row in law.rows]] = True
@@ -164,7 +165,7 @@ def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -
     normals = {f"grips[{name!r}]": law.friction(system) for name, law in laws.items()}
     normals |= {f"multiplier_forces of {system.name}": one for one in own}
     for what, friction in normals.items():
-        if (friction.reads(np.float64(0.0), system.action.at(g), size, system.parameters) & slips).any():
+        if (friction.reads(start, system.action.at(g), size, system.parameters) & slips).any():
             raise ValueError(f"{what}: the normal force is the multiplier of a row that may slip; take one that holds")
 
 

@@ -4,11 +4,11 @@ The contact's outward normal n on the body, in body axes, satisfies
 
     n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
 
-On a plane it is −Rᵀe in closed form, and on cylinders and spheres −Rᵀν at the centre of a ball. Elsewhere Newton's method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
-derivatives; long steps, which may lead to another end of a body, are changed so that they lower ψ. Then come q more
-steps with them, J held: each makes derivatives exact to one order more. Accelerations need one order of n, their linear
-equations two, and their derivatives three. The height ψ(x + R∇H(n)) is stationary at n, so there one step makes
-derivatives exact to order 3.
+On a plane it is −Rᵀe in closed form, and on cylinders and spheres −Rᵀν at the centre of a ball. Elsewhere Newton's
+method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without derivatives; long steps, which may lead to another end of a
+body, are changed so that they lower ψ. Then come q more steps with them, J held: each makes derivatives exact to one
+order more. Accelerations need one order of n, their linear equations two, and their derivatives three. The height
+ψ(x + R∇H(n)) is stationary at n, so there one step makes derivatives exact to order 3.
 
 Inside a hollow the body must be more curved than the surface, else it would penetrate it about the contact: on
 tangents the eigenvalues of J, those of 1 − (curvature of the surface)·(radius of the body), must be positive. Where
