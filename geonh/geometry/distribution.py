@@ -25,7 +25,7 @@ from jax import Array
 
 from geonh.algebra.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
 from geonh.engine import SIDE_BY_SIDE, Precise, as_numbers, jacobian
-from geonh.geometry.field import Field
+from geonh.geometry.field import Field, arguments
 
 DEPENDENT = 1e-9
 """Least singular value of rows of length one at or below which they count as dependent."""
@@ -123,7 +123,8 @@ class Distribution(Precise):
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
         if self.forms is not None and isinstance(self.forms.function, VelocityForms):
-            return self.forms.part(self.forms.function.of(x, xi, parameters)) - self.right_hand_side(x, parameters)
+            (place,) = arguments(x, False, "forms")
+            return self.forms.part(self.forms.function.of(place, xi, parameters)) - self.right_hand_side(x, parameters)
         rows = self.annihilator(x, parameters)
         _refuse_shape("xi", xi, rows.shape[1:])
         return rows @ xi - self.right_hand_side(x, parameters)

@@ -28,6 +28,7 @@ import numpy as np
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, as_float64, close, shortly
+from geonh.engine import in_float64
 from geonh.mechanics.system import System, replaced
 from geonh.results.modes import Modes
 from geonh.rolling.grips import GRIP, Grip, modes_of, named_by
@@ -37,6 +38,7 @@ MOST = 4
 
 
 @validated
+@in_float64
 def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     """Modes of a system whose constraints hold up to a force, and slip beyond it.
 
@@ -44,13 +46,13 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     ----------
     system : System
         With a distribution given by forms.
-    grips : mapping of str to (int or pair of int, float or str or pair of these)
+    grips : mapping of str to (int or pair of int or str, float or str or pair of these)
         By a name of each contact that may give way: the place of its row among the forms, or of two orthogonal rows of
-        one wheel; and the largest force along it, in newtons where rows are in metres, as a number or the name of a
+        one wheel, or the name of a contact of ``geonh.bodies``, or of a row of these; and the largest force along it, in newtons where rows are in metres, as a number or the name of a
         parameter; or two, (static, kinetic), at which it gives way and with which it slips. Other rows hold always.
         Numbers become parameters of the modes: "front force", or "front static force" and "front kinetic force". With
-        a third entry, the ``normal`` of a ``Friction``, coefficients of that normal force, "front friction" or "front
-        static friction" and "front kinetic friction".
+        a third entry, the ``normal`` of a ``Friction``, or the name of a contact whose height is held, coefficients of
+        that normal force, "front friction" or "front static friction" and "front kinetic friction".
 
     Returns
     -------
@@ -127,6 +129,10 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
             f"grips[{name!r}] must be (row, force), or (row, coefficient, normal force), got {shortly(given)}"
         )
     (place, forces), normal = given[:2], given[2] if len(given) > 2 else None
+    if isinstance(place, str):
+        place = _named(system, name, place, count)
+    if isinstance(normal, str):
+        normal = _height(system, name, normal)
     rows = tuple(place) if isinstance(place, tuple | list) else (place,)
     if len(rows) not in (1, 2):
         raise TypeError(f"grips[{name!r}]: the place must be that of a row, or of two, got {shortly(place)}")
@@ -153,6 +159,30 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
     law = Grip(tuple(map(int, rows)), names[0], names[1], normal)
     law.friction(system)  # which names what it does not take
     return law, numbers
+
+
+def _named(system: System, name: str, place: str, count: int) -> tuple[int, ...]:
+    """Places among the forms of a row, or of all rows of a contact, by its name."""
+    every = list(getattr(system, "row_names", ()))[-count:]
+    rows = tuple(i for i, row in enumerate(every) if row == place or f" {place!r} " in row)
+    if not rows:
+        raise ValueError(f"grips[{name!r}]: no row of {system.name} is that of {place!r}; there are: {_listed(every)}")
+    return rows
+
+
+def _height(system: System, name: str, contact: str) -> int:
+    """Place among the multipliers of the height of a contact, by its name."""
+    every = list(getattr(system, "row_names", ()))
+    if (height := f"height of contact {contact!r}") not in every:
+        raise ValueError(
+            f"grips[{name!r}]: no multiplier of {system.name} is the normal force of {contact!r}, as the height of a "
+            f"contact is not held by a row; there are: {_listed(every)}. Give the largest force in place of a coefficient"
+        )
+    return every.index(height)
+
+
+def _listed(names: list[str]) -> str:
+    return "; ".join(names) or "no names"
 
 
 def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -> None:
