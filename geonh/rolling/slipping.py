@@ -48,11 +48,12 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         With a distribution given by forms.
     grips : mapping of str to (int or pair of int or str, float or str or pair of these)
         By a name of each contact that may give way: the place of its row among the forms, or of two orthogonal rows of
-        one wheel, or the name of a contact of ``geonh.bodies``, or of a row of these; and the largest force along it, in newtons where rows are in metres, as a number or the name of a
-        parameter; or two, (static, kinetic), at which it gives way and with which it slips. Other rows hold always.
-        Numbers become parameters of the modes: "front force", or "front static force" and "front kinetic force". With
-        a third entry, the ``normal`` of a ``Friction``, or the name of a contact whose height is held, coefficients of
-        that normal force, "front friction" or "front static friction" and "front kinetic friction".
+        one wheel, or the name of a contact of ``geonh.bodies``, or of a row of these; and the largest force along it,
+        in newtons where rows are in metres, as a number or the name of a parameter; or two, (static, kinetic), at which
+        it gives way and with which it slips. Other rows hold always. Numbers become parameters of the modes: "front
+        force", or "front static force" and "front kinetic force". With a third entry, the ``normal`` of a ``Friction``,
+        or the name of a contact whose height is held, coefficients of that normal force, "front friction" or "front
+        static friction" and "front kinetic friction".
 
     Returns
     -------
@@ -176,7 +177,7 @@ def _height(system: System, name: str, contact: str) -> int:
     if (height := f"height of contact {contact!r}") not in every:
         raise ValueError(
             f"grips[{name!r}]: no multiplier of {system.name} is the normal force of {contact!r}, as the height of a "
-            f"contact is not held by a row; there are: {_listed(every)}. Give the largest force in place of a coefficient"
+            f"contact is not held by a row; there are: {_listed(every)}. Give the largest force, not a coefficient"
         )
     return every.index(height)
 
