@@ -23,7 +23,7 @@ begin = {
     "controls": entry.controls,
 }
 ideal = gn.solve(board, **begin)
-modes = slipping(board, {"front": (0, 1.0), "rear": (1, 1.0)})  # its two forms; newtons
+modes = slipping(board, {"rear": (0, 1.0), "front": (1, 1.0)})  # its two forms; newtons
 
 # %%
 # Dots mark where a wheel lets go.
@@ -38,9 +38,9 @@ for force, colour in ((None, "0.5"), (1.0, "#0072B2"), (0.5, "#D55E00")):
     _, x, y = run.g[0].T
     axes["path"].plot(x, y, color=colour, label=label)
     axes["speed"].plot(run.t, np.hypot(run.xi[:, 1], run.xi[:, 2]), color=colour)
-    across = run.multipliers[:, 0]  # of the front wheels, where they hold
+    across = run.multipliers[:, 0]  # of the rear wheels, where they hold
     if force is not None:
-        sign = np.array([("front −" in mode) * 1.0 - ("front +" in mode) for mode in run.mode])
+        sign = np.array([("rear −" in mode) * 1.0 - ("rear +" in mode) for mode in run.mode])
         across = np.where(sign == 0, across, sign * force)  # and against the slip where they do not
     axes["force"].plot(run.t, across, color=colour)
     if force is not None:
@@ -49,4 +49,4 @@ for force, colour in ((None, "0.5"), (1.0, "#0072B2"), (0.5, "#D55E00")):
 axes["path"].set(xlabel="x (m)", ylabel="y (m), enlarged")
 axes["path"].legend(loc="upper left")
 axes["speed"].set(xlabel="time (s)", ylabel="speed of the centre (m/s)")
-axes["force"].set(xlabel="time (s)", ylabel="force across the front wheels (N)")
+axes["force"].set(xlabel="time (s)", ylabel="force across the rear wheels (N)")
