@@ -5,12 +5,14 @@ A trajectory from a file has names only, so all functions here work on names.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geonh._former_paths import former_names
-from geonh.results.trajectory import with_reason
+from geonh.integrators.registry import methods
+from geonh.results.trajectory import describe, with_reason
 from geonh.units import known_units
 
 GREEK = {
@@ -27,6 +29,10 @@ GREEK = {
 UNICODE = dict(zip(GREEK, "θφψωαβγδχ", strict=True))
 _LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
 _NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz]\d*)|_?(\d+)|_([A-Z]))?(_dot)?(?:_(\d+))?$")
+_VARIABLE = re.compile(r"\w+\(method=(.*), sizes=.*, tolerance=([^,)]+)")
+"""Method and tolerance of steps of variable length."""
+_OPTIONS = re.compile(r"(retraction|newton)=\w+(\([^()]*\))?(, )?")
+"""Options of a method's description that its name leaves open."""
 _RULES = {
     "LeftRectangle": "left rectangle rule",
     "RightRectangle": "right rectangle rule",
@@ -105,19 +111,33 @@ def path_names(point_names: list[str]) -> list[str]:
 
 
 def method_in_words(trajectory: Any) -> str:
-    """Method in words, for instance "GNI, trapezoid rule, Cayley retraction", or "Gauss, 2 stages (the default)"."""
+    """Method by its name in ``geonh.methods``, as "gauss4 (the default)" or "rkmk8, tolerance 1e-08"; else by its class and
+    options, as "Composition, left rectangle rule".
+    """
     text = str(trajectory.attributes["method"])
-    words = [text.split("(")[0]]
+    tolerance = ""
+    if variable := _VARIABLE.match(text):
+        text, tolerance = variable.groups()
+    name = _registered().get(_OPTIONS.sub("", text))
+    words = [name or text.split("(")[0]]
     rule = re.search(r"rule=(\w+)", text)
-    if rule:
+    if rule and not name:
         words.append(_RULES.get(rule.group(1), rule.group(1)))
     retraction = re.search(r"retraction=(\w+)", text)
     if retraction and retraction.group(1) != "None":
         words.append({"Exponential": "exp"}.get(retraction.group(1), retraction.group(1)) + " retraction")
     stages = re.search(r"stages=(\d)", text)
-    if stages:
+    if stages and not name:
         words.insert(1, f"{stages.group(1)} stages")
+    if tolerance:
+        words.append(f"tolerance {tolerance}")
     return with_reason(", ".join(words), trajectory.attributes["method_reason"])
+
+
+@functools.cache
+def _registered() -> dict[str, str]:
+    """Names of methods by their descriptions, without what goes with any of them."""
+    return {_OPTIONS.sub("", describe(method.make())): name for name, method in methods.items()}
 
 
 if not TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 import io
 import re
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import matplotlib
@@ -12,6 +13,8 @@ import pytest
 import geonh as gn
 from geonh.groups import SE2
 from geonh.plotting import invariants, plot_fan, plot_histogram, plot_invariants, plot_multipliers, plot_phase
+from geonh.plotting.labels import method_in_words
+from geonh.results.trajectory import describe
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -179,3 +182,18 @@ def test_small_bodies_are_enlarged_and_angles_of_unlike_sizes_have_panels_of_the
     assert sizes[1] > 12 * sizes[0]
     near = run.first(20).plot().axes[0].get_legend().get_texts()
     assert not any(text.get_text().startswith("bodies drawn") for text in near)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (gn.Gauss(2), "gauss4"),
+        (gn.GNI(retraction="exp"), "gni, exp retraction"),
+        (gn.integrators.Adaptive(gn.RKMK(8), 1e-8), "rkmk8, tolerance 1e-08"),
+        (gn.integrators.RungeKutta("rk4", baumgarte=2.0), "RungeKutta"),
+        *((entry.make(), name) for name, entry in gn.methods.items()),
+    ],
+)
+def test_methods_are_called_by_their_names(method, words):
+    of_run = SimpleNamespace(attributes={"method": describe(method), "method_reason": ""})
+    assert method_in_words(of_run) == words
