@@ -111,8 +111,8 @@ def path_names(point_names: list[str]) -> list[str]:
 
 
 def method_in_words(trajectory: Any) -> str:
-    """Method by its name in ``geonh.methods``, as "gauss4 (the default)" or "rkmk8, tolerance 1e-08"; else by its class and
-    options, as "Composition, left rectangle rule".
+    """Method by its name in ``geonh.methods``, as "gauss4 (the default)" or "rkmk8, tolerance 1e-08"; else by its class
+    and options, as "Composition, left rectangle rule".
     """
     text = str(trajectory.attributes["method"])
     tolerance = ""
