@@ -61,6 +61,7 @@ def test_friction_of_the_system_keeps_its_normal_force_where_another_row_slips()
     assert run.xi[-1, 3] == pytest.approx((5 * (4 - 0.25) - 5.0 * 1.5) / MASS, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_two_blocks_slip_each_under_its_own_weight():
     def force(t, x, xi, u):
         return jnp.stack([10 * t, -WEIGHT + 0 * t, 6 * t, -WEIGHT / 2 + 0 * t])

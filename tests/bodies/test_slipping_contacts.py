@@ -37,6 +37,7 @@ def cart(root="planar"):
     return bodies.tree([base, driven("left", 0.2), driven("right", -0.2)], contacts=wheels, name="cart")
 
 
+@pytest.mark.slow
 def test_a_wheel_of_a_cart_spins_from_the_torque_on_that_it_can_bear():
     """Names of contacts are those of their rows; a wheel that spins has the torque less that of friction."""
     robot = cart()
