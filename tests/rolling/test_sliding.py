@@ -259,7 +259,7 @@ def dropped(height, **options):
     [
         ({"restitution": 2.0}, "parameter 'restitution' must be between 0 and 1, got 2"),
         ({"restitution": -1.0}, "parameter 'restitution' must be between 0 and 1, got -1"),
-        ({"friction": -0.5}, r"friction must be μ ≥ 0, or μ_s ≥ μ ≥ 0, got -0\.5"),
+        ({"friction": -0.5}, r"parameter 'friction' must be ≥ 0, got -0\.5"),
     ],
     ids=["energetic", "sticky", "pulling"],
 )
