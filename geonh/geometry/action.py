@@ -117,7 +117,6 @@ class Action(Precise):
         return section
 
 
-@traced_once
 def as_lie_group(group: Any) -> LieGroup:
     """The argument ``group``; TypeError if it is no ``LieGroup``."""
     if not isinstance(group, LieGroup):
@@ -125,6 +124,7 @@ def as_lie_group(group: Any) -> LieGroup:
     return group
 
 
+@traced_once
 def _anchor(action: Action, x: BasePoint, xi: Array) -> BasePoint:
     return action.anchor(x, xi)
 
