@@ -73,10 +73,10 @@ class ModalMembers:
         )
         refuse_too_much(f"{size} members with {per} nodes", {"nodes": 2 * size * per * (1 + width)}, "raise save_every")
         starts = member_starts(self.shared, self.batch.members)
-        for i in range(size):
+        for i in [i for i in range(size) if i not in starts.faults]:
             member = jax.tree.map(lambda a, i=i: a[i], self.batch.members)
             fault = self.modes.fault(self._varied(member)) if self.batch.varied else ""
-            if i not in starts.faults and (fault := fault or guard_fault(self.modes, self.which, member.t0, member.g)):
+            if fault := fault or guard_fault(self.modes, self.which, member.t0, member.g):
                 starts.faults[i] = fault
         with ThreadPoolExecutor(threads) as pool:
             waiting = {

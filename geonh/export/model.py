@@ -204,7 +204,7 @@ class Model:
     @cached_property
     def _observation(self) -> dict[str, jax.ShapeDtypeStruct]:
         with float64(), forward_only():
-            return jax.eval_shape(partial(programs.observables, self.tree), (*self.arguments, self.run))
+            return jax.eval_shape(partial(programs.observables, self.tree), *self.arguments, self.run)
 
     # --- functions -----------------------------------------------------------------------------------------
     def functions(self, name: str) -> dict[str, Export]:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
-from types import SimpleNamespace
 from typing import Any
 
 from geonh.arguments.signatures import validated
@@ -22,7 +21,7 @@ from geonh.export.programs import as_function
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import stepping_method
 from geonh.mechanics.system import System
-from geonh.plotting.labels import method_in_words, plain
+from geonh.plotting.labels import named_method, plain
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.solve import solve
 from geonh.systems import catalogue
@@ -157,7 +156,7 @@ def _model(model: Model, word: str, drawn: Scene) -> dict[str, Any]:
 def _words(models: Sequence[Model]) -> list[str]:
     """Methods in words; with all of their options where the words are the same."""
     texts = [describe(model.method) for model in models]
-    words = [method_in_words(SimpleNamespace(attributes={"method": text, "method_reason": ""})) for text in texts]
+    words = [named_method(text) for text in texts]
     return [word if words.count(word) == 1 else text for word, text in zip(words, texts, strict=True)]
 
 

@@ -87,16 +87,15 @@ def step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
     return run._replace(node=node), node.status
 
 
-def observables(held: Held, given: tuple) -> dict[str, Array]:
+def observables(held: Held, numbers: Any, inputs: Any, run: Run) -> dict[str, Array]:
     """Quantities observed of a run, by name."""
-    numbers, inputs, run = given
     return observe(problem_of(held, numbers, inputs, run), Node.of(run.node))
 
 
 def observed(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Any, Array]:
     """Time, point, and what is observed, in order."""
     group = held.system.group
-    values = observables(held, (numbers, inputs, run))
+    values = observables(held, numbers, inputs, run)
     t = Clock(run.t0, run.dt).node_time(run.node.k)
     return (t, group.to_vector(run.node.g), [values[key] for key in ordered(values)]), jnp.zeros((), np.int32)
 

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.geometry.field import evaluated, takes_parameters
@@ -170,8 +170,7 @@ class Friction(eqx.Module):
         """True for each of ``size`` multipliers on which the normal force depends at a point, shape=[size]."""
         if self.load is not None:
             return np.zeros(size, bool)
-        with float64():
-            slope = jax.jacobian(lambda lam: self.normal_force(t, x, lam, parameters))(jnp.zeros(size))
+        slope = jax.jacobian(lambda lam: self.normal_force(t, x, lam, parameters))(jnp.zeros(size))
         return np.nan_to_num(slope) != 0
 
     def held_at(self, t: Array, x: Any, xi: Array, parameters: Any) -> Friction:

@@ -111,10 +111,15 @@ def path_names(point_names: list[str]) -> list[str]:
 
 
 def method_in_words(trajectory: Any) -> str:
-    """Method by its name in ``geonh.methods``, as "gauss4 (the default)" or "rkmk8, tolerance 1e-08"; else by its class
-    and options, as "Composition, left rectangle rule".
+    """Method of a run, with the reason for it, as "gauss4 (the default)"."""
+    a = trajectory.attributes
+    return with_reason(named_method(str(a["method"])), a["method_reason"])
+
+
+def named_method(text: str) -> str:
+    """Method of a description by its name in ``geonh.methods``, as "gauss4" or "rkmk8, tolerance 1e-08"; else by its
+    class and options, as "Composition, left rectangle rule".
     """
-    text = str(trajectory.attributes["method"])
     tolerance = ""
     if variable := _VARIABLE.match(text):
         text, tolerance = variable.groups()
@@ -131,7 +136,7 @@ def method_in_words(trajectory: Any) -> str:
         words.insert(1, f"{stages.group(1)} stages")
     if tolerance:
         words.append(f"tolerance {tolerance}")
-    return with_reason(", ".join(words), trajectory.attributes["method_reason"])
+    return ", ".join(words)
 
 
 @functools.cache

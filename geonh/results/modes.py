@@ -157,14 +157,11 @@ class Modes:
 
         Looked for in the friction of each mode, and in guards and resets with a method ``fault(parameters)``.
         """
-        for name, system in zip(self.names, self.systems, strict=True):
-            parameters = {**system.parameters, **values}
-            of_mode = [one for one in self.transitions if one.source == name]
-            parts = [system.multiplier_forces, *(x for one in of_mode for x in (one.guard.function, one.reset))]
-            for part in parts:
-                if hasattr(part, "fault") and (fault := part.fault(parameters)):
-                    return fault
-        return ""
+        parameters = {name: {**self[name].parameters, **values} for name in self.names}
+        parts: list[tuple[str, Any]] = [(name, self[name].multiplier_forces) for name in self.names]
+        parts += [(one.source, part) for one in self.transitions for part in (one.guard.function, one.reset)]
+        faults = (part.fault(parameters[name]) for name, part in parts if hasattr(part, "fault"))
+        return next(filter(None, faults), "")
 
     def with_values(self, values: Mapping[str, Any]) -> Modes:
         """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""

@@ -82,8 +82,7 @@ def modes_of(
     transitions: list[Transition] = []
     for states in every:
         pressed: list[Any] = []
-        mode, kept = named(states), _kept(grips, states, count)
-        places = [*range(held), *(held + row for row in kept)]
+        mode, places = named(states), _places(grips, states, held, count)
         for i, (name, law) in enumerate(grips.items()):
 
             def to(state: int, i: int = i, states: tuple[int, ...] = states) -> str:
@@ -125,10 +124,10 @@ def named_by(grips: Mapping[str, Grip]) -> Callable[[tuple[int, ...]], str]:
     return named
 
 
-def _kept(grips: Mapping[str, Grip], states: tuple[int, ...], count: int) -> list[int]:
-    """Places of the forms that hold."""
-    gone = [row for law, state in zip(grips.values(), states, strict=True) if state for row in law.rows]
-    return [row for row in range(count) if row not in gone]
+def _places(grips: Mapping[str, Grip], states: tuple[int, ...], held: int, count: int) -> list[int]:
+    """Places of the rows that hold, of positions and then of forms, among those of the whole system."""
+    gone = [held + row for law, state in zip(grips.values(), states, strict=True) if state for row in law.rows]
+    return [place for place in range(held + count) if place not in gone]
 
 
 def _reduced(
@@ -140,14 +139,14 @@ def _reduced(
     if not slips:
         return replaced(system, name=name)
     assert system.distribution is not None
-    kept = _kept(grips, states, count)
+    places = _places(grips, states, held, count)
+    kept = [place - held for place in places[held:]]
     changes: dict[str, Any] = {"distribution": system.distribution.of_rows(np.eye(count)[kept]) if kept else None}
     if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != SLIPS]:
         forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
         changes |= {"forces": forces, "forces_take_parameters": True}
     own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
     if frictions := [*(law.friction(system) for law, state in slips if state == SLIPS), *own]:
-        places = [*range(held), *(held + row for row in kept)]
         every = Frictions([one.among(places, held + count) for one in frictions])
         changes["multiplier_forces"] = MultiplierForces(every)
     return replaced(system, **changes, name=name)

@@ -273,9 +273,8 @@ def isolated(problem: Problem, search: Search) -> Isolated:
         """Sample, or after all of them the zero: in one loop, so that its program has the step once."""
         values, i = values_of(found)
         sample, is_sample = samples[jnp.minimum(j, len(samples) - 1)], j < len(samples)
-        ends = (jnp.where(is_sample, sample, places[i + more]) for more in (0, 1))
-        at_a = jnp.where(is_sample, 1.0, values[i])
-        one = located(problem, search._replace(a=next(ends), b=next(ends), at_a=at_a))
+        a, b = (jnp.where(is_sample, sample, end) for end in (places[i], places[i + 1]))
+        one = located(problem, search._replace(a=a, b=b, at_a=jnp.where(is_sample, 1.0, values[i])))
         return jnp.where(jnp.arange(len(samples)) == j, one.value, found), one
 
     found, points = lax.scan(next_one, jnp.zeros(len(samples)), jnp.arange(len(samples) + 1))

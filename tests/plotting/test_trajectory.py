@@ -2,7 +2,6 @@
 
 import io
 import re
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import matplotlib
@@ -13,7 +12,7 @@ import pytest
 import geonh as gn
 from geonh.groups import SE2
 from geonh.plotting import invariants, plot_fan, plot_histogram, plot_invariants, plot_multipliers, plot_phase
-from geonh.plotting.labels import method_in_words
+from geonh.plotting.labels import named_method
 from geonh.results.trajectory import describe
 from geonh.systems import catalogue
 
@@ -195,5 +194,4 @@ def test_small_bodies_are_enlarged_and_angles_of_unlike_sizes_have_panels_of_the
     ],
 )
 def test_methods_are_called_by_their_names(method, words):
-    of_run = SimpleNamespace(attributes={"method": describe(method), "method_reason": ""})
-    assert method_in_words(of_run) == words
+    assert named_method(describe(method)) == words
