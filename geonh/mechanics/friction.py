@@ -327,6 +327,16 @@ def below_zero(parameters: Any, name: str) -> str:
     return f"parameter {name!r} must be ≥ 0, got {shortly(np.asarray(value).tolist())}"
 
 
+def limits_fault(parameters: Any, static: str, kinetic: str) -> str:
+    """Fault of the limits of a contact that holds and that slips, parameters of these names; "" if there is none."""
+    if fault := below_zero(parameters, kinetic) or below_zero(parameters, static):
+        return fault
+    most, least = (parameters[name] for name in (static, kinetic))
+    if is_traced((most, least)) or np.all(np.asarray(most) >= np.asarray(least)):
+        return ""
+    return f"parameter {static!r} must be at least {kinetic!r}, got {most:g} and {least:g}"
+
+
 def _parameter(what: str, name: str, parameters: Any) -> Array:
     """A parameter by its name; ValueError if there is none."""
     if name not in (parameters or {}):

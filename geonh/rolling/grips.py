@@ -16,10 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import is_traced
 from geonh.geometry.field import Moment
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.friction import Friction, Frictions, below_zero
+from geonh.mechanics.friction import Friction, Frictions, limits_fault
 from geonh.mechanics.impacts import struck
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.system import System, replaced
@@ -189,12 +188,7 @@ class _Margin(eqx.Module):
 
     def fault(self, parameters: Any) -> str:
         """Fault of the limits, as far as they are known; "" if there is none."""
-        if fault := below_zero(parameters, self.kinetic) or below_zero(parameters, self.static):
-            return fault
-        most, least = (parameters[name] for name in (self.static, self.kinetic))
-        if is_traced((most, least)) or np.all(np.asarray(most) >= np.asarray(least)):
-            return ""
-        return f"parameter {self.static!r} must be at least {self.kinetic!r}, got {most:g} and {least:g}"
+        return limits_fault(parameters, self.static, self.kinetic)
 
 
 class _RowMargin(_Margin):

@@ -37,7 +37,7 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import computed
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.friction import Friction
+from geonh.mechanics.friction import Friction, limits_fault
 from geonh.mechanics.impacts import struck
 from geonh.mechanics.system import System, replaced
 from geonh.results.events import Event, SlipEnds
@@ -175,13 +175,9 @@ class Landed(eqx.Module):
 
     def fault(self, p: Any) -> str:
         """Fault of parameters, as far as they are known; "" if there is none."""
-        if is_traced((p["restitution"], p["friction"], _static(p))):
-            return ""
-        if not 0 <= p["restitution"] <= 1:
+        if not is_traced(p["restitution"]) and not 0 <= p["restitution"] <= 1:
             return f"parameter 'restitution' must be between 0 and 1, got {p['restitution']:g}"
-        if not _static(p) >= p["friction"] >= 0:
-            return f"friction must be μ ≥ 0, or μ_s ≥ μ ≥ 0, got {p['friction']:g} of {_static(p):g}"
-        return ""
+        return limits_fault(p, "static friction" if "static friction" in p else "friction", "friction")
 
     def driven_by(self, u: Any) -> Landed:
         """The same under controls."""
