@@ -14,9 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.interpolate import CubicSpline
-from scipy.linalg import expm, logm
 
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_count, one_of
@@ -203,7 +202,7 @@ def _alternates(method: Integrator, system: System) -> bool:
 
 def _integral(t: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """Integral of a function of time from its values, up to each time, by a cubic spline."""
-    return CubicSpline(t, rates).antiderivative()(t)
+    return scipy.interpolate.CubicSpline(t, rates).antiderivative()(t)
 
 
 def _alternation_generators(problem: Problem, states: Start) -> np.ndarray:
@@ -214,14 +213,14 @@ def _alternation_generators(problem: Problem, states: Start) -> np.ndarray:
     matrices, status = mapped(_after_two_steps, problem, states)
     if np.any(status):
         raise ValueError(f"dt = {float(problem.clock.dt):g}: {Result(int(status.max())).message}")
-    return np.stack([logm(matrix) for matrix in matrices]) / (2 * float(problem.clock.dt))
+    return np.stack([scipy.linalg.logm(matrix) for matrix in matrices]) / (2 * float(problem.clock.dt))
 
 
 def _growth(t: np.ndarray, generators: np.ndarray) -> np.ndarray:
     """Norm of the fundamental matrix of ċ = A(t)c at each time, by the exponential midpoint rule, shape=[S]."""
     product, norms = np.eye(generators.shape[1]), [1.0]
     for span, before, after in zip(np.diff(t), generators, generators[1:], strict=False):
-        product = expm(span * (before + after) / 2) @ product
+        product = scipy.linalg.expm(span * (before + after) / 2) @ product
         norms.append(float(np.linalg.norm(product, 2)))
     return np.array(norms)
 

@@ -151,8 +151,8 @@ class Watching:
             return Result.SUCCESS
         assert self.crossings is not None
         zeros = self._zeros(here, after, which)
-        if self._turns(here, after, zeros):
-            return Result.SLIP
+        if failure := self._failure(here, after, zeros):
+            return failure
         recorded = list(self._notices.occurrences(zeros, clock.dt, np.zeros(len(zeros.t), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
@@ -174,15 +174,15 @@ class Watching:
         directions = np.array([self._problem.events[i].direction for i in which])
         return located_zeros(self._locate, before, at_end, which, np.stack([begin, end], axis=1), directions)
 
-    def _turns(self, here: Watched, after: Watched, zeros: Zeros) -> bool:
-        """True if a slip turns around in a step without a zero, and no event stops the run before."""
+    def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
+        """SLIP if a slip turns around in a step without a zero, and no event stops the run before; or SUCCESS."""
         events = self._problem.events
         for i, event in enumerate(events):
             if isinstance(event, SlipEnds) and here.values[i] > 0 > after.reached[i]:
                 clean = zeros.t[(zeros.which == i) & ~zeros.jumped]
                 stopping = [zeros.t[j] for j in np.flatnonzero(~zeros.jumped) if events[zeros.which[j]].stop]
-                return not len(clean) and not stopping
-        return False
+                return Result.SUCCESS if len(clean) or stopping else Result.SLIP
+        return Result.SUCCESS
 
     @staticmethod
     def _ends(here: State, after: State) -> tuple[Node, Node]:

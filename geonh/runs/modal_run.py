@@ -3,7 +3,8 @@ r"""Runs of systems with modes: whole steps in a mode, and the step in which it 
 In the step of a transition, which is located as an event, the method restarts at the instant with the velocity after
 it, in the next mode, and makes a shortened step to the next node of the run, in which further transitions may lie. So
 all nodes but those of the transitions are at t_k = t0 + k·dt. A step that fails, as past the end of a mode it may, is
-made in parts.
+made in parts; so is one that is too long, by its energy or as a guard
+jumps past zero.
 """
 
 from __future__ import annotations
@@ -168,6 +169,8 @@ class ModalRun:
             if guard is not None:
                 continue
             watched, row = loop.begin, loop.buffer(1)
+            if failure is Result.STEP and abs(part) < 2 * SHORTEST * abs(end - begin):
+                watched = watched._replace(armed=np.float64(0.0))  # past it, the guard counts at the next part
             while int(watched.state.k) < 1 and self.status is Result.SUCCESS:  # twice where it may have an event
                 watched, status, _ = list(loop.pieces(watched, 1, 1, row))[-1]
                 self.status = Result(status)

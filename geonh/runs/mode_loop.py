@@ -25,15 +25,21 @@ from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
+from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
 from geonh.results.events import Crossings, Event, careful_guards
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
+from geonh.results.record import unflatten
 from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
-from geonh.runs.locating import Isolated, Located, Notices, Search, at_node, isolated, located, within_step
+from geonh.runs.locating import Isolated, Located, Notices, Search, Zeros, at_node, isolated, located, within_step
 
+GAIN = 1e-3
+"""Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
+ROUNDING = 1e-10
+"""Rise of the energy, relative to it, that is none."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 
@@ -44,6 +50,13 @@ class Place(NamedTuple):
     t: Any
     g: Any
     xi: Any
+
+
+class Motion(NamedTuple):
+    """Places at the beginning and at the end of a motion in one mode."""
+
+    begin: Place
+    end: Place
 
 
 class Timed(NamedTuple):
@@ -188,6 +201,31 @@ class ModeLoop(Watching):
     def _soon(self) -> Callable[[Any], Any]:
         return prepared(_values_soon, self._problem, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
 
+    def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
+        """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
+        energy has risen, or the guard of a transition jumps, until the first zero that counts.
+        """
+        jumps = zeros.jumped & ~self.crosses_both_ways[zeros.which]
+        counts = np.flatnonzero(~zeros.jumped | jumps)
+        failure = super()._failure(here, after, zeros)
+        if failure or not len(counts):
+            return failure
+        first = counts[np.argmin(zeros.t[counts])]
+        if jumps[first]:
+            return Result.STEP
+        if not _takes_energy(self.system):
+            return failure
+        begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
+        shapes, is_tuple = self.system.group.point_shapes, isinstance(begin.g, tuple)
+        g = unflatten(zeros.g_vector[first], [list(shape) for shape in shapes], is_tuple)
+        step = Motion(begin, Place(zeros.t[first], g, zeros.xi[first]))
+        return Result.STEP if first_of_batch(self._gains(batch_of_one(step))) else failure
+
+    @cached_property
+    def _gains(self) -> Callable[[Any], Any]:
+        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
+        return prepared(rises, self.system, Motion(begin, begin))
+
     def buffer(self, n_nodes: int) -> np.ndarray:
         """Buffer for the rows of that many nodes."""
         assert self._stepping is not None  # it knows their width
@@ -225,8 +263,41 @@ def _at(problem: Problem, timed: Any) -> Problem:
 
 
 def _next(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
-    after, status = next_watched(_at(problem, timed), timed.what)
+    problem, before = _at(problem, timed), timed.what
+    after, status = next_watched(problem, before)
+    if _takes_energy(problem.system):
+        motion = Motion(*(_place(problem, watched) for watched in (before, after)))
+        status = jnp.where((status == 0) & rises(problem.system, motion), np.int32(Result.STEP), status)
     return timed._replace(what=after), status
+
+
+def _place(problem: Problem, watched: Watched) -> Place:
+    node = Node.of(watched.state)
+    t = problem.clock.time(node.k)
+    return Place(t, node.g, watched.xi if problem.events else _mean_velocity(problem.system, t, node))
+
+
+def _takes_energy(system: System) -> bool:
+    """True if the forces of a system, if any, do no positive work."""
+    of_multipliers = system.multiplier_forces
+    return not (system.is_timed or system.is_affine or system.is_nonlinear) and (
+        (system.forces is None or getattr(system.forces, "only_takes", False))
+        and (of_multipliers is None or len(of_multipliers.loads) > 0)
+    )
+
+
+def rises(system: System, motion: Motion) -> Array:
+    """True if the energy is higher at the end of a motion, by more than its error where steps are short enough."""
+    (before, kinetic), (after, later) = (_energies(system, place) for place in motion)
+    rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after))
+    return after - before > GAIN * jnp.maximum(kinetic, later) + rounding
+
+
+def _energies(system: System, place: Place) -> tuple[Array, Array]:
+    """Energy, and kinetic energy, J."""
+    x = system.at(place.g, place.t)
+    twice = system.momentum(x, place.xi) @ place.xi
+    return twice - system.lagrangian(x, place.xi), twice / 2
 
 
 def _row(problem: Problem, timed: Timed) -> Array:
@@ -255,9 +326,12 @@ def _entered(problem: Problem, entry: Entry) -> tuple[State, Array, Array]:
 
 
 def _velocity(problem: Problem, timed: Timed) -> Array:
-    node = timed.what
-    clock, k = node.local(_at(problem, timed).clock)
-    return problem.system.velocity(problem.system.at(node.g, clock.time(k)), (node.p_plus + node.p_minus) / 2)
+    clock, k = timed.what.local(_at(problem, timed).clock)
+    return _mean_velocity(problem.system, clock.time(k), timed.what)
+
+
+def _mean_velocity(system: System, t: Array, node: Node) -> Array:
+    return system.velocity(system.at(node.g, t), (node.p_plus + node.p_minus) / 2)
 
 
 def _values_soon(problem: Problem, timed: Timed) -> Array:

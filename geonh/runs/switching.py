@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -26,8 +25,6 @@ from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
 
-GAIN = 0.02
-"""Rise of the energy between two nodes, relative to the kinetic energy, of a motion that is not resolved."""
 BATCH = 4096
 """Number of steps between reports and checkpoints."""
 
@@ -86,32 +83,7 @@ def _advanced(
     refuse_too_many(len(before) + n_steps // run.save_every, before.nodes.rows.shape[1], "raise save_every")
     in_progress = ModalRunInProgress(run, before)
     refuse_unwritable(in_progress.trajectory_so_far(), checkpoint)
-    result = carried_out(in_progress, n_steps, progress, checkpoint)
-    warn_of_gains(result)
-    return result
-
-
-def warn_of_gains(run: Trajectory) -> None:
-    """Warn where the energy of a run without forces rises in a mode, as where steps do not follow a fast contact."""
-    assert run.modes is not None
-    keep = [
-        not (system.is_timed or system.is_affine or system.is_nonlinear)
-        and (system.forces is None or getattr(system.forces, "only_takes", False))
-        for system in run.modes.systems
-    ]
-    if not all(keep) or len(run) < 2:
-        return
-    energy, motion = np.asarray(run.energy), np.sum(run.xi * run.p, axis=1) / 2
-    within = (np.diff(run.nodes.mode) == 0) & (np.diff(run.t) > 0)
-    rises = within & (np.diff(energy) > GAIN * np.maximum(motion[1:], motion[:-1]))
-    if rises.any():
-        k = int(np.flatnonzero(rises)[0])
-        warnings.warn(
-            f"the energy of {run.modes.name} rises from {energy[k]:.4g} to {energy[k + 1]:.4g} at t = {run.t[k]:.4g}, "
-            f"in mode {run.modes.names[run.nodes.mode[k]]!r}, where no force does work: steps of {run.dt:g} are too "
-            "long for it, lower dt",
-            stacklevel=5,
-        )
+    return carried_out(in_progress, n_steps, progress, checkpoint)
 
 
 class ModalRunInProgress:

@@ -199,6 +199,19 @@ def test_a_guard_with_a_direction_is_past_zero_where_it_leads_there():
     assert rest.status is Result.SWITCHES
 
 
+@pytest.mark.parametrize(
+    "guard", [lambda t, x, xi, lam: jnp.where(x[0] < 0.333, -1.0, 1.0), lambda t, x, xi, lam: 1 / (x[0] - 0.333)]
+)
+def test_a_guard_that_jumps_past_zero(guard):
+    falls, rises = (gn.System(Translations(1), metric=[1.0], potential=lambda x, a=a: a * x[0]) for a in (1.0, -1.0))
+    turns = gn.Transition("falls", gn.Event(guard, direction=-1, name="turns"), "rises")
+    modes = gn.Modes({"falls": falls, "rises": rises}, [turns])
+    run = gn.solve(modes, "gauss4", mode="falls", g0=[1.0], xi0=[0.0], dt=0.1, n_steps=20)
+    t = np.sqrt(2 * 0.667)
+    np.testing.assert_allclose(run.switches.t, [t], rtol=1e-13)
+    np.testing.assert_allclose(run.g[-1, 0], 0.333 - t * (2 - t) + (2 - t) ** 2 / 2, rtol=1e-12)
+
+
 def test_events_in_all_modes():
     top = gn.Event(lambda t, x, xi, lam: xi[0], direction=-1, name="top")
     run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=400, events=top)
