@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from geonh.mechanics.check import check_system
+from geonh.mechanics.collisions import Collision, collision
 from geonh.mechanics.equations import accelerations, multipliers
 from geonh.mechanics.friction import Friction
 from geonh.mechanics.impacts import Impact, impact
@@ -21,12 +22,14 @@ from geonh.mechanics.symmetry import horizontal_symmetries, symmetries
 from geonh.mechanics.system import FirstIntegral, System
 
 __all__ = [
+    "Collision",
     "FirstIntegral",
     "Friction",
     "Impact",
     "System",
     "accelerations",
     "check_system",
+    "collision",
     "generator",
     "horizontal_symmetries",
     "horizontality",

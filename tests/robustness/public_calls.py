@@ -583,6 +583,17 @@ CALLS = {
         "right": 0.0,
         "t": 0.0,
     },
+    "mechanics.collision": {
+        "system": SLEIGH,
+        "g": G,
+        "xi": XI,
+        "normals": [[1.0, 0.0, 0.0]],
+        "tangents": [[[0.0, 1.0, 0.0]]],
+        "friction": 0.3,
+        "restitution": 0.5,
+        "right": 0.0,
+        "t": 0.0,
+    },
     "mechanics.check_system": {
         "system": SLEIGH,
         "at": None,
@@ -734,7 +745,7 @@ Composition DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrato
 RetractingIntegrator State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Blade Joint Link
 Mimic Robot Shape TreeSystem from_file read Start Page Passed Statistic Sweep ContactForce Impact FoundIntegrals
 Hamiltonisation ModalEnsemble ModelPredictiveControl ModifiedField OriginalMotion PredictedDrift
-ReducedState Reduction ExactStep
+Collision ReducedState Reduction ExactStep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
 ELSEWHERE = """

@@ -1,6 +1,5 @@
 """Rolling bodies with friction: they slide, roll, leave their surface and land."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
