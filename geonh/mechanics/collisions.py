@@ -279,7 +279,8 @@ def _differentiable(problem: _Problem, near: Array) -> Array:
     """
     fixed = jax.tree.map(lax.stop_gradient, problem)
     closed = near[:, 0] > 0
-    slides = closed & (_lengths(near) >= (1 - CLOSE) * fixed.bounds(near))
+    moving = _lengths(fixed.after(near)) > CLOSE * jnp.max(jnp.abs(fixed.before))
+    slides = closed & moving & (_lengths(near) >= (1 - CLOSE) * fixed.bounds(near))
     moves = jnp.stack([jnp.diagonal(problem.response[i, 1:, i, 1:]) for i in range(len(near))]) > 0
 
     def residual(problem: _Problem, flat: Array) -> Array:
