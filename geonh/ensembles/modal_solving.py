@@ -32,8 +32,8 @@ from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import ModeLoop
-from geonh.runs.start import as_span, as_start
-from geonh.runs.switching import ModalRunInProgress, guard_fault, refuse_backwards, refuse_for_modes
+from geonh.runs.start import as_start
+from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_fault, refuse_for_modes
 
 
 @dataclass
@@ -158,9 +158,7 @@ def solve_modal_ensemble(
     dt, t0 = values["dt"], values["t0"]
     if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
         raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
-    dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
-    if not is_drawn(dt):
-        refuse_backwards(modes, dt)
+    dt, n_steps, *_ = as_forward_span(modes, dt, n_steps, t_end, t0)
     stride = n_steps if save_every is None else as_count(save_every, "save_every")
     if n_steps % stride:
         raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")

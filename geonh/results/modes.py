@@ -7,7 +7,7 @@ goes on in the next mode. Integrators and systems know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ class Modes:
         The modes.
     transitions : tuple of Transition
 
-    ``modes[name]`` is the system of a mode.
+    ``modes[name]`` is the system of a mode; ``for name in modes`` and ``len(modes)`` are those of the names.
 
     Raises
     ------
@@ -151,6 +151,12 @@ class Modes:
 
     def __getitem__(self, name: str) -> System:
         return self.systems[self.index(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def fault(self, values: Mapping[str, Any] = MappingProxyType({})) -> str:
         """Fault of the coefficients of friction and impacts, with other values of some parameters; "" if there is none.

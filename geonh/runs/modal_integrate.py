@@ -31,8 +31,8 @@ from geonh.runs.modal_moves import Crossing, Linearised, ModalProblem, Move, Pul
 from geonh.runs.modal_record import rows_at
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import Place
-from geonh.runs.start import as_span, as_start, known_sound
-from geonh.runs.switching import refuse_backwards, refuse_for_modes
+from geonh.runs.start import as_start, known_sound
+from geonh.runs.switching import as_forward_span, refuse_for_modes
 
 SAME = 1e-8
 """Tolerance, relative to 1 and their largest entry, within which a move done again ends at the same place."""
@@ -63,8 +63,7 @@ def integrate_modes(
             f"RKMK(4), not {method}"
         )
     save_every, most = as_count(save_every, "save_every"), as_count(most_switches, "most_switches", least=0)
-    dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
-    refuse_backwards(modes, dt)
+    dt, n_steps, *_ = as_forward_span(modes, dt, n_steps, t_end, t0)
     if n_steps % save_every:
         raise ValueError(f"save_every must divide n_steps = {n_steps} of a system with modes, got {save_every}")
     first = modes.systems[which]

@@ -30,7 +30,7 @@ from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress, thrown
 from geonh.runs.start import as_span, as_start, as_variable_span, first_node
-from geonh.runs.switching import refuse_backwards, refuse_for_modes, resume_modes, solve_modes
+from geonh.runs.switching import as_forward_span, refuse_for_modes, resume_modes, solve_modes
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -127,9 +127,10 @@ def solve(
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = last_of(t_eval, t0)
     varies = isinstance(method, VariableSteps)
-    span = as_variable_span(dt, n_steps, t_end, t0) if varies else as_span(dt, n_steps, t_end, t0)
     if modes is not None:
-        refuse_backwards(modes, span.dt)
+        span = as_forward_span(modes, dt, n_steps, t_end, t0)
+    else:
+        span = as_variable_span(dt, n_steps, t_end, t0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")

@@ -24,6 +24,7 @@ from geonh.runs.continuation import NO_STATE, completed
 from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
+from geonh.runs.start import Span, as_span
 
 BATCH = 4096
 """Number of steps between reports and checkpoints."""
@@ -44,10 +45,23 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
             refuse_noise(system, method)
 
 
-def refuse_backwards(modes: Modes, dt: Any) -> None:
-    """Raise ValueError for a negative step: transitions have a direction, and impacts and friction no past."""
-    if not is_traced(dt) and np.any(np.asarray(dt) < 0):
-        raise ValueError(f"dt must be positive, got {np.min(dt):g}: runs of {modes.name} with modes go forward in time")
+def as_forward_span(modes: Modes, dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
+    """Span of a run as of ``as_span``; ValueError for one that goes backwards too: transitions have a direction, and
+    impacts and friction no past.
+    """
+    onward = f"runs of {modes.name} with modes go forward in time"
+    steps, begin, end = map(_numbers, (dt, t0, t_end))
+    if np.any(steps < 0):
+        raise ValueError(f"dt must be positive, got {steps.min():g}: {onward}")
+    if np.any(end < begin):
+        raise ValueError(f"t_end must be later than t0 = {begin.max():g}, got {end.min():g}: {onward}")
+    return as_span(dt, n_steps, t_end, t0)
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """Numbers as far as they are known, else nan."""
+    array = np.asarray(np.nan if is_traced(value) else value)
+    return array if array.dtype.kind in "iuf" else np.array(np.nan)
 
 
 def guard_fault(modes: Modes, mode: int, t: Any, g: Any) -> str:

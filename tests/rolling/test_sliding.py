@@ -280,11 +280,13 @@ def test_starts_below_the_surface_and_backwards_are_refused():
     members = gn.solve_ensemble(ball, **{**start, "g0": np.stack([start["g0"], above])})
     assert list(members.success) == [False, True]
     assert "below the surface" in members.message(0)
-    with pytest.raises(ValueError, match="go forward in time"):
+    with pytest.raises(ValueError, match="t_end must be later than t0 = 0, got -1: .* go forward in time"):
+        gn.solve(ball, **{**start, "g0": above, "n_steps": None, "t_end": -1.0})
+    with pytest.raises(ValueError, match="dt must be positive, got -0.01: .* go forward in time"):
         gn.solve(ball, **{**start, "g0": above, "dt": -0.01})
 
 
-@pytest.mark.quick("0.01")
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.03, 0.01, 0.004, 0.001])
 def test_a_disc_that_falls_flat_faster_than_the_steps(dt):
     """The step in which it does is made in parts: the energy does not rise, and the friction cone holds."""

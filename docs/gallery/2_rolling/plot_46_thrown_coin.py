@@ -32,7 +32,9 @@ g0 = np.eye(4)
 g0[:3, :3] = [[np.cos(lean), 0, np.sin(lean)], [0, 1, 0], [-np.sin(lean), 0, np.cos(lean)]]
 g0[2, 3] = 0.1
 flat = gn.Event(lambda t, g, xi, lam: 1 - jnp.abs(g[2, 2]) - (1 - np.cos(np.radians(0.5))), stop=True, name="flat")
-run = gn.solve(coin, mode="free", g0=g0, xi0=[8.0, 20.0, 30.0, 0.1, 0.0, 0.2], dt=1e-3, t_end=3.0, events=[flat])
+run = gn.solve(
+    coin, "rkmk4", mode="free", g0=g0, xi0=[8.0, 20.0, 30.0, 0.1, 0.0, 0.2], dt=1e-3, t_end=3.0, events=[flat]
+)
 
 assert run.status is gn.integrators.Result.EVENT
 assert np.diff(run.energy).max() < 1e-5 * run.energy[0]
