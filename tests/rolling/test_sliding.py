@@ -280,9 +280,9 @@ def test_starts_below_the_surface_and_backwards_are_refused():
     members = gn.solve_ensemble(ball, **{**start, "g0": np.stack([start["g0"], above])})
     assert list(members.success) == [False, True]
     assert "below the surface" in members.message(0)
-    with pytest.raises(ValueError, match="t_end must be later than t0 = 0, got -1: .* go forward in time"):
+    with pytest.raises(ValueError, match=r"t_end must be later than t0 = 0, got -1: .* go forward in time"):
         gn.solve(ball, **{**start, "g0": above, "n_steps": None, "t_end": -1.0})
-    with pytest.raises(ValueError, match="dt must be positive, got -0.01: .* go forward in time"):
+    with pytest.raises(ValueError, match=r"dt must be positive, got -0.01: .* go forward in time"):
         gn.solve(ball, **{**start, "g0": above, "dt": -0.01})
 
 
