@@ -22,11 +22,10 @@ from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds
 from geonh.results.modes import Modes, Switches
 from geonh.results.nodes import Nodes
-from geonh.results.record import unflatten
 from geonh.runs.event_loop import Watched
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
-from geonh.runs.mode_loop import SOON, ModeLoop, Place, vector
+from geonh.runs.mode_loop import SOON, ModeLoop, Place, point, vector
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -279,9 +278,7 @@ class ModalRun:
         return float(self.clock.t0 + k * self.clock.dt)
 
     def _place(self, crossing: Crossings) -> Place:
-        shapes, is_tuple = self.system.group.point_shapes, isinstance(self.state.g, tuple)
-        g = unflatten(crossing.g_vector[-1], [list(shape) for shape in shapes], is_tuple)
-        return Place(np.float64(crossing.t[-1]), g, crossing.xi[-1])
+        return Place(np.float64(crossing.t[-1]), point(crossing.g_vector[-1], self.state.g), crossing.xi[-1])
 
     def save(self, state: State, t: float) -> None:
         """Save a node."""

@@ -216,9 +216,7 @@ class ModeLoop(Watching):
         if not _takes_energy(self.system):
             return failure
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
-        shapes, is_tuple = self.system.group.point_shapes, isinstance(begin.g, tuple)
-        g = unflatten(zeros.g_vector[first], [list(shape) for shape in shapes], is_tuple)
-        step = Motion(begin, Place(zeros.t[first], g, zeros.xi[first]))
+        step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
         return Result.STEP if first_of_batch(self._gains(batch_of_one(step))) else failure
 
     @cached_property
@@ -376,6 +374,11 @@ def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
     xi = system.projected_velocity(x, xi) if projects else xi
     residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
     return Arrived(g, xi, jnp.max(jnp.abs(residual), initial=0.0), system.momentum(x, xi))
+
+
+def point(flat: np.ndarray, like: Point) -> Point:
+    """Group element from a vector, in the form of another one."""
+    return unflatten(flat, [list(np.shape(leaf)) for leaf in jax.tree.leaves(like)], isinstance(like, tuple))
 
 
 def vector(g: Point) -> np.ndarray:
