@@ -125,7 +125,10 @@ def _constraint_covectors(trajectory: Trajectory, nodes: np.ndarray) -> np.ndarr
         own = (system if mode == 0 else None) if modes is None else modes.systems[mode]
         if own is not None:
             g = jax.tree.map(lambda a, at=at: a[at], trajectory.g)
-            node = (trajectory.t[at], g, trajectory.xi[at], trajectory.multipliers[at])
+            lam = trajectory.multipliers[at]
+            if modes is not None and modes.rows is not None:
+                lam = lam[:, list(modes.rows[modes.names[mode]])]
+            node = (trajectory.t[at], g, trajectory.xi[at], lam)
             covectors[which == mode] = mapped(_constraint_covector, own, node)
     return covectors
 

@@ -22,7 +22,7 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import NextStep, Outcome, State, Warm
-from geonh.integrators.validity import Result, held_at, judge, unless_risen
+from geonh.integrators.validity import Result, held_at, judge, unless_risen, unless_stiff
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
@@ -209,6 +209,8 @@ class Integrator(Precise):
         held, state = held_at(system, state, clock.time(state.k))
         clock = clock.during(state.k)
         after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
+        if not self.guarantees.implicit:
+            after = unless_stiff(held, state, after, clock.time(state.k), clock.dt, clock.control(state.k))
         return unless_risen(system, after, clock.time(after.k))
 
     def has_impulses(self, system: System) -> bool:

@@ -21,6 +21,7 @@ from geonh.arguments.precision import is_traced
 from geonh.engine import is_forward_only
 from geonh.groups.base import ArrayLike
 from geonh.integrators.node import Outcome, State
+from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.multiplier_forces import determinant
 from geonh.mechanics.redundancy import RISE, excess
 from geonh.mechanics.system import System
@@ -29,6 +30,9 @@ RANK_COSINE = 1e-6
 """Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of orthonormal ones, must exceed this:
 it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the cosine
 between the Plücker vectors)."""
+
+STIFF = 2.0
+"""Largest h × rate of what an explicit step is to follow."""
 
 ASYMMETRY = 1e-10
 """Largest asymmetry of a metric, relative to its size."""
@@ -176,6 +180,21 @@ def forces_held(system: System, node: Any, t: ArrayLike) -> System:
     xi = system.velocity(x, (node.p_plus + node.p_minus) / 2)
     forces = system.multiplier_forces.held_at(jnp.asarray(t), x, xi, system.parameters)
     return eqx.tree_at(lambda s: s.multiplier_forces, system, forces)
+
+
+def unless_stiff(system: System, before: State, after: State, t: Array, h: Array, u: Any) -> State:
+    """Node after an explicit step with the status SLIP if a slip is so slow that friction turns it faster than the
+    step can follow, in runs that part such a step.
+    """
+    forces = system.multiplier_forces
+    if forces is None or not forces.is_parted:
+        return after
+    x = system.at(before.g, t)
+    xi = system.velocity(x, (before.p_plus + before.p_minus) / 2)
+    lam = accelerations_at(system, t, x, xi, u)[1]
+    rate = forces.turning_rate(jnp.asarray(t), x, xi, lam, system.parameters, system.mobility_at(t, x, xi))
+    stiff = jnp.abs(h) * rate > STIFF
+    return after._replace(status=jnp.where((after.status == 0) & stiff, np.int32(Result.SLIP), after.status))
 
 
 def unless_risen(system: System, state: State, t: ArrayLike) -> State:

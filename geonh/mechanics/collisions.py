@@ -8,15 +8,18 @@ w_i = T_iξ − c_i. First the approach ends, by impulses N_i along the normals 
 
 while the system's constraints μξ = b go on holding; then the contacts rebound by Poisson's law,
 
-    ξ⁺ = ξ_F + u,   Mu = μᵀΛ' + Σ n_iᵀe'_iN_i,   e'_i = s e_i,
+    ξ_P = ξ_F + u,   Mu = μᵀΛ' + Σ n_iᵀe'_iN_i,   e'_i = s e_i,
+    M(ξ⁺ − ξ_P) = μᵀΛ'' + Σ n_iᵀR_i,               0 ≤ R_i ⊥ n_iξ⁺ − b_i ≥ 0,
 
-so that friction is bounded by the whole impulse along the normal. s = 1 unless the rebound would give energy, as by
-Poisson's law it may: s is the largest number up to 1 for which |u| ≤ |ξ_F − ξ⁻| in the norm of M. Then the energy never
-rises where nothing moves by itself, b = c = 0: u is orthogonal to ξ_F as N_i n_iξ_F = 0, and
-|ξ_F|² ≤ |ξ⁻|² − |ξ_F − ξ⁻|². Without friction nξ⁺ − b = −e(nξ⁻ − b) at one contact, Newton's law.
+where R_i holds up those that the rebound of others would push together again, without friction. Friction is bounded by
+the impulse along the normal, without R_i. s = 1 unless the rebound would give energy, as by Poisson's law it may: s is
+the largest number up to 1 for which |u| ≤ |ξ_F − ξ⁻| in the norm of M. Then the energy never rises where nothing moves
+by itself, b = c = 0: u is orthogonal to ξ_F as N_i n_iξ_F = 0, |ξ_F|² ≤ |ξ⁻|² − |ξ_F − ξ⁻|², and ξ⁺ is the vector of a
+convex cone next to ξ_P. Without friction nξ⁺ − b = −e(nξ⁻ − b) at one contact, Newton's law.
 
-The impulses are found contact by contact in turns; they are differentiable as those of the contacts that then hold,
-slide and are open. Impulses of redundant contacts are some of those that end the approach.
+The impulses are found contact by contact in turns, and by Newton's method from there; they are differentiable as those
+of the contacts that then hold, slide and are open. Impulses of redundant contacts are some of those that end the
+approach.
 
 Sources: M. Jean, *The non-smooth contact dynamics method*, Comput. Methods Appl. Mech. Engrg. 177 (1999); C. Glocker,
 F. Pfeiffer, *Multiple impacts with friction in rigid multibody systems*, Nonlinear Dynamics 7 (1995).
@@ -39,14 +42,17 @@ from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
-TURNS = 20_000
-"""Maximum number of turns of the iteration."""
+TURNS = 50
+"""Number of turns before the first round of Newton's method; each following one has twice as many."""
+ROUNDS = 10
+"""Maximum number of rounds."""
+NEWTON = 40
+"""Number of steps of Newton's method in a round."""
 PATIENCE = 300
 """Number of turns after which they go half as far, then a third, and so on."""
-SETTLED = 1e-15
-"""Change in one turn, relative to the impulses, at which the iteration ends."""
-REDUNDANT = 1e-12
-"""Compliance of contacts, relative to their mobility, by which the impulses of redundant ones have derivatives."""
+STIFF, REDUNDANT = 1e-9, 1e-12
+"""Compliances of contacts, relative to their own, by which the impulses of redundant ones are determined in a search,
+and have derivatives."""
 CLOSE = 1e-9
 """Relative error of the laws above which impulses are not found."""
 
@@ -104,25 +110,30 @@ class _Problem(NamedTuple):
 
     def rebound(self, impulses: Array) -> Array:
         """Impulses of the rebound along the normals, shape=[k]."""
+        return self.part(impulses) * self.restitution * impulses[:, 0]
+
+    def part(self, impulses: Array) -> Array:
+        """Part s of the restitution that gives no energy."""
         wanted = self.restitution * impulses[:, 0]
         most = jnp.tensordot(impulses, jnp.tensordot(self.response, impulses, 2), 2)
         square = wanted @ self.response[:, 0, :, 0] @ wanted
         exceeds = square > most
-        part = jnp.sqrt(jnp.where(exceeds, _positive(most), 1.0) / jnp.where(exceeds, _positive(square), 1.0))
-        return part * wanted
+        return jnp.sqrt(jnp.where(exceeds, _positive(most), 1.0) / jnp.where(exceeds, _positive(square), 1.0))
 
     def bounds(self, impulses: Array) -> Array:
         """Largest impulses of friction, shape=[k]."""
         return self.friction * (impulses[:, 0] + self.rebound(impulses))
 
 
-class _Turn(NamedTuple):
-    """Number of turns; the impulses with which the next one begins, those at the end of the last, and its change."""
+class _Search(NamedTuple):
+    """Number of the round; impulses by turns, shape=[k, 1 + d]; those by Newton's method from there, and whether they
+    obey the laws.
+    """
 
-    number: Array
-    begin: Array
-    end: Array
-    change: Array
+    round: Array
+    by_turns: Array
+    found: Array
+    obeys: Array
 
 
 @validated
@@ -214,7 +225,10 @@ def collision(
         return _of_place(system, impact)
     found = computed(_of_place, system, impact)
     if not np.all(np.isfinite(found.xi)):
-        raise ValueError(f"no impulses are found for {k} contacts: leave out those that depend on others")
+        raise ValueError(
+            f"no impulses are found that end the approach of {k} contact(s): they close on each other, or on a "
+            "constraint, or nearly depend on each other under much friction"
+        )
     return found
 
 
@@ -232,7 +246,7 @@ def _of_place(system: System, impact: tuple[Point, Array, Contacts, Array]) -> C
 
 
 def collided(system: System, x: Any, xi: Array, contacts: Contacts) -> Collision:
-    """Impact of contacts at x; nan where no impulses are found."""
+    """Impact of contacts at x; nan where no impulses are found, or a coefficient is none."""
     held = system.linear_at(xi).holding(x)
     M, mu = system.mass_matrix(x, xi), held.annihilator(x)
     rows = jnp.concatenate([contacts.normals[:, None], contacts.tangents], axis=1)
@@ -240,64 +254,102 @@ def collided(system: System, x: Any, xi: Array, contacts: Contacts) -> Collision
     still = jnp.zeros(len(mu))
     lifts = jax.vmap(lambda row: saddle(M, mu, row, still)[0])(rows.reshape(-1, n))
     response = (rows.reshape(-1, n) @ lifts.T).reshape(k, size, k, size)
-    problem = _Problem(response, rows @ xi - contacts.right, contacts.friction, contacts.restitution)
-    impulses = _differentiable(problem, _settled(jax.tree.map(lax.stop_gradient, problem)))
+    e, mu = contacts.restitution, contacts.friction
+    e, mu = jnp.where((e >= 0) & (e <= 1), e, jnp.nan), jnp.where(mu >= 0, mu, jnp.nan)
+    problem = _Problem(response, rows @ xi - contacts.right, mu, e)
+    impulses = _found(problem)
     whole = impulses.at[:, 0].add(problem.rebound(impulses))
+    if k > 1:
+        smooth = problem._replace(before=problem.after(whole), friction=jnp.zeros(k), restitution=jnp.zeros(k))
+        whole = whole + _found(smooth)
     return Collision(xi + whole.reshape(-1) @ lifts, whole)
 
 
-def _settled(problem: _Problem) -> Array:
-    """Impulses by turns: each contact takes the impulse that it needs beside those of the others."""
+def _found(problem: _Problem) -> Array:
+    """Impulses that end an approach, with their derivatives, shape=[k, 1 + d]; nan if none obey the laws."""
+    fixed = jax.tree.map(lax.stop_gradient, problem)
+    near, compliances = _searched(fixed), _compliances(fixed)
+    flat = near.found.ravel()
+    slopes = jax.jacfwd(lambda z: _missing(fixed, compliances, z))(flat) + REDUNDANT * jnp.eye(flat.size)
+    error = _missing(problem, compliances, flat)
+    found = near.found - solve(slopes, error - lax.stop_gradient(error)).reshape(near.found.shape)
+    return jnp.where(near.obeys, found, jnp.nan)
+
+
+def _compliances(problem: _Problem) -> Array:
+    """Velocity of each contact by a unit of its own impulse, along the normal and along all tangents, shape=[k, 2];
+    infinite where it does not move.
+    """
     k, size = problem.before.shape
-    own = jnp.stack([problem.response[i, :, i] for i in range(k)])
-    inertia = jnp.stack([own[:, 0, 0], jnp.trace(own[:, 1:, 1:], axis1=1, axis2=2)], axis=1)
-    inverse = jnp.where(inertia > 0, 1 / _positive(inertia), 0.0)
+    own = jnp.diagonal(problem.response.reshape(k * size, k * size)).reshape(k, size)
+    each = jnp.stack([own[:, 0], jnp.sum(own[:, 1:], axis=1)], axis=1)
+    return jnp.where(each > 0, each, jnp.inf)
 
-    def turn(state: _Turn) -> _Turn:
-        now = state.begin
-        for i in range(k):
-            normal = now[i, 0] - inverse[i, 0] * problem.after(now)[i, 0]
-            now = now.at[i, 0].set(jnp.maximum(normal, 0.0))
-            wanted = now[i, 1:] - inverse[i, 1] * problem.after(now)[i, 1:]
-            bound, length = problem.bounds(now)[i], jnp.sqrt(wanted @ wanted)
-            now = now.at[i, 1:].set(wanted * jnp.where(length > bound, bound / _positive(length), 1.0))
-        change = now - state.begin
-        return _Turn(
-            state.number + 1, state.begin + change / (1 + state.number // PATIENCE), now, jnp.max(jnp.abs(change))
-        )
 
-    def goes_on(state: _Turn) -> Array:
-        return (state.number < TURNS) & (state.change > SETTLED * jnp.max(jnp.abs(state.end)))
+def _missing(problem: _Problem, compliances: Array, flat: Array) -> Array:
+    """Impulses less those to which the laws lead from them, shape=[k (1 + d)]: zero where they obey,
+
+    N − max(0, N − w_n/c_n),   τ − the vector of length ≤ μ(1 + e')N next to τ − w_t/c_t.
+
+    Source: P. Alart, A. Curnier, *A mixed formulation for frictional contact problems prone to Newton like solution
+    methods*, Comput. Methods Appl. Mech. Engrg. 92 (1991).
+    """
+    now = flat.reshape(problem.before.shape)
+    velocities, scale = (
+        problem.after(now),
+        jnp.concatenate([compliances[:, :1], *[compliances[:, 1:]] * (now.shape[1] - 1)], axis=1),
+    )
+    wanted = now - velocities / scale
+    normal = jnp.maximum(wanted[:, :1], 0.0)
+    friction = _shortened(wanted[:, 1:], problem.bounds(now.at[:, :1].set(jnp.maximum(now[:, :1], 0.0))))
+    return (now - jnp.concatenate([normal, friction], axis=1)).ravel()
+
+
+def _shortened(vectors: Array, bounds: Array) -> Array:
+    """Vectors, shape=[k, d], or those of the same direction with the length of the bound, shape=[k]."""
+    square = jnp.sum(vectors**2, axis=1)
+    exceeds = square > bounds**2
+    part = jnp.where(exceeds, bounds, 1.0) / jnp.sqrt(jnp.where(exceeds, square, 1.0))
+    return vectors * part[:, None]
+
+
+def _searched(problem: _Problem) -> _Search:
+    """Impulses by turns of the contacts, and by Newton's method on the laws from there, in rounds until they obey."""
+    k, size = problem.before.shape
+    compliances, rows = _compliances(problem), problem.response.reshape(k, size, k * size)
+
+    def of_contact(i: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The impulse that a contact needs beside those of the others."""
+        now, part = state
+        mine = lax.dynamic_index_in_dim(now, i, keepdims=False)
+        own, before = (lax.dynamic_index_in_dim(x, i, keepdims=False) for x in (compliances, problem.before))
+        to_me = lax.dynamic_index_in_dim(rows, i, keepdims=False)
+        normal = jnp.maximum(mine[0] - (before[0] + to_me[0] @ now.ravel()) / own[0], 0.0)
+        now = lax.dynamic_update_index_in_dim(now, mine.at[0].set(normal), i, 0)
+        wanted = mine[1:] - (before[1:] + to_me[1:] @ now.ravel()) / own[1]
+        mu, e = (lax.dynamic_index_in_dim(x, i, keepdims=False) for x in (problem.friction, problem.restitution))
+        friction = _shortened(wanted[None], (mu * normal * (1 + part * e))[None])[0]
+        return lax.dynamic_update_index_in_dim(now, jnp.concatenate([normal[None], friction]), i, 0), part
+
+    def turn(number: Array, begin: Array) -> Array:
+        end, _ = lax.fori_loop(0, k, of_contact, (begin, problem.part(begin)))
+        return begin + (end - begin) / (1 + number // PATIENCE)
+
+    def nearer(_: Array, flat: Array) -> Array:
+        slopes = jax.jacfwd(lambda z: _missing(problem, compliances, z))(flat) + STIFF * jnp.eye(flat.size)
+        return flat - solve(slopes, _missing(problem, compliances, flat))
+
+    def round_(state: _Search) -> _Search:
+        done, more = TURNS * (2**state.round - 1), TURNS * 2**state.round
+        near = lax.fori_loop(done, done + more, turn, state.by_turns)
+        found = lax.fori_loop(0, NEWTON, nearer, near.ravel()).reshape(near.shape)
+        found = found.at[:, 0].set(jnp.maximum(found[:, 0], 0.0))
+        obeys = _obeys(problem, found)
+        return _Search(state.round + 1, near, jnp.where(obeys, found, near), obeys | _obeys(problem, near))
 
     nothing = jnp.zeros((k, size))
-    return lax.while_loop(goes_on, turn, _Turn(jnp.zeros((), int), nothing, nothing, jnp.full((), np.inf))).end
-
-
-def _differentiable(problem: _Problem, near: Array) -> Array:
-    """Impulses with their derivatives, by the implicit function of the laws of contacts that hold, slide or are open;
-    nan if they do not obey the laws.
-    """
-    fixed = jax.tree.map(lax.stop_gradient, problem)
-    closed = near[:, 0] > 0
-    moving = _lengths(fixed.after(near)) > CLOSE * jnp.max(jnp.abs(fixed.before))
-    slides = closed & moving & (_lengths(near) >= (1 - CLOSE) * fixed.bounds(near))
-    moves = jnp.stack([jnp.diagonal(problem.response[i, 1:, i, 1:]) for i in range(len(near))]) > 0
-
-    def residual(problem: _Problem, flat: Array) -> Array:
-        now = flat.reshape(near.shape)
-        velocity, friction = problem.after(now), now[:, 1:]
-        slip = velocity[:, 1:]
-        sliding = friction + (problem.bounds(now) / _positive(_lengths(velocity)))[:, None] * slip
-        tangential = jnp.where(slides[:, None], sliding, jnp.where(closed[:, None] & moves, slip, friction))
-        normal = jnp.where(closed, velocity[:, 0], now[:, 0])
-        return jnp.concatenate([normal[:, None], tangential], axis=1).ravel()
-
-    flat = near.ravel()
-    slopes = jax.jacfwd(lambda z: residual(fixed, z))(flat)
-    slopes = slopes + REDUNDANT * jnp.max(jnp.abs(fixed.response)) * jnp.eye(len(flat))
-    error = residual(problem, flat)
-    found = near - solve(slopes, error - lax.stop_gradient(error)).reshape(near.shape)
-    return jnp.where(_obeys(fixed, near), found, jnp.nan)
+    first = _Search(jnp.zeros((), int), nothing, nothing, jnp.zeros((), bool))
+    return lax.while_loop(lambda state: (state.round < ROUNDS) & ~state.obeys, round_, first)
 
 
 def _obeys(problem: _Problem, impulses: Array) -> Array:
@@ -307,11 +359,13 @@ def _obeys(problem: _Problem, impulses: Array) -> Array:
     most, fastest = jnp.max(jnp.abs(impulses)), jnp.max(jnp.abs(problem.before))
     after, bounds = problem.after(impulses), problem.bounds(impulses)
     against = jnp.sum(impulses[:, 1:] * after[:, 1:], axis=1) + bounds * _lengths(after)
+    scale = CLOSE * most * fastest
     return (
         jnp.all(impulses[:, 0] >= -CLOSE * most)
         & jnp.all(after[:, 0] >= -CLOSE * fastest)
         & jnp.all(_lengths(impulses) <= bounds + CLOSE * most)
-        & jnp.all((impulses[:, 0] <= 0) | (against <= CLOSE * most * fastest))
+        & jnp.all((impulses[:, 0] <= 0) | (against <= scale))
+        & jnp.all(jnp.abs(impulses[:, 0] * after[:, 0]) <= scale)
     )
 
 

@@ -223,6 +223,21 @@ class Friction(eqx.Module):
             keeps = keeps | (_parameter("coefficient", self.coefficient, parameters) == 0)
         return keeps
 
+    def turning_rate(
+        self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any, mobility: Callable[[Array], Array]
+    ) -> Array:
+        """Rate at which a small slip across its direction vanishes, 1/s, a scalar, to a factor of 2; zero of a slip
+        along one direction, and in runs that do not part steps. ``mobility`` gives accelerations of forces.
+        """
+        v, back = jax.vjp(lambda xi: self.velocity(t, x, xi, parameters), xi)
+        if v.size < 2 or not self.is_parted:
+            return jnp.zeros(())
+        changes = jax.vmap(lambda e: mobility(back(e)[0]))(jnp.eye(v.size))
+        along = jax.vmap(lambda c: jax.jvp(lambda xi: self.velocity(t, x, xi, parameters), (xi,), (c,))[1])(changes)
+        square = v @ v
+        pressure = self.pressure(t, x, jnp.sqrt(square), lam, parameters)
+        return jnp.abs(pressure) * jnp.sqrt(jnp.sum(along**2) / jnp.where(square > 0, square, np.inf))
+
     def of_speed(self, speed: Array, parameters: Any) -> Array:
         """Coefficient μ at a slip speed, m/s, a scalar, nan where it is negative; ValueError if no parameter has its
         name.

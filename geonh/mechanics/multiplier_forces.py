@@ -100,6 +100,18 @@ class MultiplierForces(eqx.Module):
         """True if forces that know where a step began still have about its direction, or the opposite one."""
         return self.function.keeps_direction(t, _point(x), xi, parameters)
 
+    def turning_rate(
+        self, t: Array, x: Any, xi: Array, lam: Array, parameters: Any, mobility: Callable[[Array], Array]
+    ) -> Array:
+        """Largest ``turning_rate`` of the slips, 1/s, a scalar."""
+        rates = [one.turning_rate(t, _point(x), xi, lam, parameters, mobility) for one in self.function.parts]
+        return jnp.max(jnp.stack(rates))
+
+    @property
+    def is_parted(self) -> bool:
+        """True in runs that part a step in which a slip turns too far."""
+        return any(one.is_parted for one in getattr(self.function, "parts", ()))
+
     def columns(self, t: Array, x: Any, xi: Array, like: Array, parameters: Any) -> Array | None:
         """C, shape=[n, m], where there are as many multipliers as entries of ``like``, shape=[m]; None if C = 0."""
         if self.loads and all(self.loads):

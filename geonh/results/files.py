@@ -26,6 +26,7 @@ from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
 from geonh.results.formats import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.modes import Switches
+from geonh.results.observables import OF_ROWS
 from geonh.results.record import FunctionValues, Record, unflatten
 from geonh.results.same_system import function_values
 
@@ -196,9 +197,8 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
     observables.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
     if "impulse_multipliers" not in observables and "alternating" in observables:
         observables["impulse_multipliers"] = np.zeros((n_nodes, 0))
-    of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
-    if len({observables[name].shape for name in of_constraints if name in observables}) > 1:
-        refuse(data, f"{', '.join(of_constraints)} are of different shapes")
+    if len({observables[name].shape for name in OF_ROWS if name in observables}) > 1:
+        refuse(data, f"{', '.join(OF_ROWS)} are of different shapes")
     both = (
         ("alternating", "kinetic") if "alternating" in observables else ("kinetic",) if "kinetic" in observables else ()
     )

@@ -7,7 +7,7 @@ goes on in the next mode. Integrators and systems know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.signatures import argument_type, validated
-from geonh.arguments.validators import entries, shortly
+from geonh.arguments.validators import as_count, entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
@@ -85,6 +85,9 @@ class Modes:
         In the order in which those at the same instant are taken: the first of them alone.
     name : str
         Name in tables and files.
+    rows : mapping of str to sequence of int, optional
+        Of modes whose constraints are some of those of a larger system: the places of their multipliers among all, so
+        that each has a column of its own in ``run.multipliers``; when left out, those of a mode are the first columns.
 
     Attributes
     ----------
@@ -110,7 +113,14 @@ class Modes:
     >>> run = gn.solve(bouncing, mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=200)
     """
 
-    def __init__(self, modes: Mapping[str, System], transitions: Iterable[Transition], *, name: str = "modes"):
+    def __init__(
+        self,
+        modes: Mapping[str, System],
+        transitions: Iterable[Transition],
+        *,
+        name: str = "modes",
+        rows: Mapping[str, Sequence[int]] | None = None,
+    ):
         if not isinstance(modes, Mapping) or not modes:
             raise TypeError(f"modes must be a mapping of names to systems, got {shortly(modes)}")
         wrong = [key for key, system in modes.items() if not (isinstance(key, str) and isinstance(system, System))]
@@ -121,6 +131,7 @@ class Modes:
             raise TypeError(f"transitions must be Transition(source, guard, target), got {shortly(transitions)}")
         self.name, self.names, self.systems = name, tuple(modes), tuple(modes.values())
         self.transitions = tuple(given)
+        self.rows = _rows(modes, rows)
         first = self.systems[0]
         for key, system in modes.items():
             if str(system.group) != str(first.group) or system.group.point_names != first.group.point_names:
@@ -184,7 +195,7 @@ class Modes:
         systems, transitions = jax.tree.map(
             changed, (self.systems, self.transitions), is_leaf=lambda leaf: isinstance(leaf, System)
         )
-        return Modes(dict(zip(self.names, systems, strict=True)), transitions, name=self.name)
+        return Modes(dict(zip(self.names, systems, strict=True)), transitions, name=self.name, rows=self.rows)
 
     def with_parameters(self, **changes: Any) -> Modes:
         """Return the modes with other values of some parameters, in all systems that have them: those of the modes,
@@ -288,6 +299,32 @@ class Switches(NamedTuple):
     def before(self, k: int) -> Switches:
         """The transitions in the steps before node k."""
         return Switches(self.names, *(part[self.k < k] for part in self[1:]))
+
+
+def _rows(modes: Mapping[str, System], rows: Any) -> dict[str, tuple[int, ...]] | None:
+    """Validated places of the multipliers of the modes among those of a run."""
+    if rows is None:
+        return None
+    if not isinstance(rows, Mapping) or rows.keys() != modes.keys():
+        raise ValueError(f"rows must be a mapping with the names of all modes, {', '.join(modes)}, got {shortly(rows)}")
+    found = {}
+    for name, places in rows.items():
+        found[name] = tuple(as_count(place, f"rows[{name!r}]", 0) for place in places)
+        x = modes[name].at(modes[name].group.identity(), 0.0)
+        size = jax.eval_shape(lambda x=x, name=name: modes[name].annihilator(x)).shape[0]
+        if len(set(found[name])) != len(found[name]) or len(found[name]) != size:
+            raise ValueError(f"rows[{name!r}] must be {size} different places, those of its multipliers, got {places}")
+    return found
+
+
+def placed(values: np.ndarray, modes: Modes, mode: int) -> np.ndarray:
+    """Values of the multipliers of a mode, shape=[N, m], in the columns of the modes; nan in those of others."""
+    if modes.rows is None:
+        return values
+    places = list(modes.rows[modes.names[mode]])
+    whole = np.full((len(values), 1 + max((p for of in modes.rows.values() for p in of), default=-1)), np.nan)
+    whole[:, places] = values
+    return whole
 
 
 def padded(parts: list[dict[str, np.ndarray]], places: list[np.ndarray], n: int) -> dict[str, np.ndarray]:

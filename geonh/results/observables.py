@@ -21,6 +21,9 @@ from geonh.mechanics.redundancy import least_norm_multipliers
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 
+OF_ROWS = ("multipliers", "impulse_multipliers", "constraint_residual")
+"""Observables with an entry for each row of the constraints."""
+
 
 class Observed:
     """Base class that provides ``observables``, arrays with the nodes along the last leading axis, as attributes."""

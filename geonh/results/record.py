@@ -20,9 +20,9 @@ from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
-from geonh.results.modes import Modes, Switches, padded
+from geonh.results.modes import Modes, Switches, padded, placed
 from geonh.results.nodes import Node, Nodes
-from geonh.results.observables import Observed, observe
+from geonh.results.observables import OF_ROWS, Observed, observe
 
 
 class FunctionValues(NamedTuple):
@@ -265,6 +265,8 @@ class Record(Observed):
             mapped(observe, problem, jax.tree.map(lambda a, at=at: a[at], nodes))
             for problem, at in zip(problems, places, strict=True)
         ]
+        for part, at in zip(parts, places, strict=True):
+            part |= {name: placed(part[name], self.run.modes, which[at[0]]) for name in OF_ROWS if name in part}
         return padded(parts, places, len(which))
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,38 +25,13 @@ from geonh.mechanics.system import System, replaced
 from geonh.results.events import Event, SlipEnds
 from geonh.results.modes import Transition
 from geonh.rolling.beginnings import beginning
+from geonh.rolling.grip import FREE, HOLDS, SLIPS, Grip
+from geonh.rolling.landing import AfterLanding, Gap, Landing
 
 GRIP = "grip"
 """Name of the mode in which all rows hold."""
 SLACK = 1e-12
 """Velocity against its sign, m/s, at which a slip ends: more than the rounding of one that begins."""
-SLIPS = 2
-"""State of a contact that slips in any direction; 0 is one that holds, ±1 a slip along one row."""
-
-
-class Grip(NamedTuple):
-    """One row among the forms or two, names of the parameters that are F_s and F, or μ_s and μ of a normal force.
-
-    ``frame(t, x, parameters)``, shape=[rows, k], has the directions of the rows, where these jump, in axes in which the
-    slip does not.
-    """
-
-    rows: tuple[int, ...]
-    static: str
-    kinetic: str
-    normal: Any = None
-    frame: Callable | None = None
-
-    @property
-    def states(self) -> tuple[int, ...]:
-        """0 where it holds, signs of a slip along one row under a known force, 2 of other slips."""
-        return (0, 1, -1) if len(self.rows) == 1 and self.normal is None else (0, SLIPS)
-
-    def friction(self, system: System) -> Friction:
-        """Friction of the slip along its rows in a system."""
-        # of a known force the parameter is the force itself, the coefficient of a load of 1
-        pressed = {"load": 1.0} if self.normal is None else {"normal": self.normal}
-        return Friction(_SlipOf(system, self.rows, self.frame), self.kinetic, **pressed)
 
 
 def modes_of(
@@ -71,28 +46,33 @@ def modes_of(
     named : callable
         Name of the mode in which the grips have these states.
     lifted : callable
-        Target, of the name of a grip, where its normal force vanishes.
+        Target, of the name of a grip, where the normal force of one vanishes that has no restitution.
     """
-    x = system.at(system.group.identity(), 0.0)
-    held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
-    count = jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
-    every = list(itertools.product(*(law.states for law in grips.values())))
+    (held, count), every = _sizes(system), _combinations(grips)
     modes = {named(states): _reduced(system, grips, states, held, count, named(states)) for states in every}
     transitions: list[Transition] = []
+    all_of_them, lifting = tuple(grips.values()), tuple(law for law in grips.values() if law.lifts)
+    names = tuple(map(named, every))
     for states in every:
         pressed: list[Any] = []
         mode, places = named(states), _places(grips, states, held, count)
+        bare = named(tuple(FREE if law.lifts else state for law, state in zip(all_of_them, states, strict=True)))
         for i, (name, law) in enumerate(grips.items()):
 
             def to(state: int, i: int = i, states: tuple[int, ...] = states) -> str:
                 return named((*states[:i], state, *states[i + 1 :]))
 
+            if states[i] == FREE:
+                lands = Event(Gap(system, law.normal), direction=-1, name=f"{name} lands")
+                after = AfterLanding(system, all_of_them, states, names)
+                transitions.append(Transition(mode, lands, after, Landing(modes[bare], system, lifting)))
+                continue
             which = states[:i].count(SLIPS)
             friction = law.friction(system).among(places, held + count)
             if law.normal is not None and law.normal not in pressed:
                 pressed.append(law.normal)
                 lifts = Event(_Normal(friction, system), direction=-1, name=f"{name} lifts")
-                transitions.append(Transition(mode, lifts, lifted(name)))
+                transitions.append(Transition(mode, lifts, to(FREE) if law.lifts else lifted(name)))
             if states[i] == SLIPS:
                 transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
             elif states[i]:
@@ -112,9 +92,15 @@ def modes_of(
     return modes, transitions
 
 
+def rows_of(system: System, grips: Mapping[str, Grip], named: Callable[[tuple[int, ...]], str]) -> dict[str, list[int]]:
+    """Places of the multipliers of each mode of ``modes_of`` among those of the system."""
+    held, count = _sizes(system)
+    return {named(states): _places(grips, states, held, count) for states in _combinations(grips)}
+
+
 def named_by(grips: Mapping[str, Grip]) -> Callable[[tuple[int, ...]], str]:
     """Names of modes by those of the grips that slip, with a sign where they have one."""
-    words = {1: "+", -1: "−", SLIPS: "slips"}
+    words = {1: "+", -1: "−", SLIPS: "slips", FREE: "free"}
 
     def named(states: tuple[int, ...]) -> str:
         slips = [f"{name} {words[state]}" for name, state in zip(grips, states, strict=True) if state]
@@ -123,24 +109,42 @@ def named_by(grips: Mapping[str, Grip]) -> Callable[[tuple[int, ...]], str]:
     return named
 
 
+def _combinations(grips: Mapping[str, Grip]) -> list[tuple[int, ...]]:
+    """States of all grips, in all modes."""
+    return list(itertools.product(*(law.states for law in grips.values())))
+
+
+def _sizes(system: System) -> tuple[int, int]:
+    """Numbers of holonomic rows and of forms."""
+    x = system.at(system.group.identity(), 0.0)
+    held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]
+    return held, jax.eval_shape(lambda: system.annihilator(x)).shape[0] - held
+
+
 def _places(grips: Mapping[str, Grip], states: tuple[int, ...], held: int, count: int) -> list[int]:
     """Places of the rows that hold, of positions and then of forms, among those of the whole system."""
-    gone = [held + row for law, state in zip(grips.values(), states, strict=True) if state for row in law.rows]
+    both = list(zip(grips.values(), states, strict=True))
+    gone = [held + row for law, state in both if state for row in law.rows]
+    gone += [law.normal for law, state in both if state == FREE]
     return [place for place in range(held + count) if place not in gone]
 
 
 def _reduced(
     system: System, grips: Mapping[str, Grip], states: tuple[int, ...], held: int, count: int, mode: str
 ) -> System:
-    """The system with some of its forms alone, and the forces of those that slip."""
-    slips = [(law, state) for law, state in zip(grips.values(), states, strict=True) if state]
+    """The system with some of its constraints alone, and the forces of those that slip."""
+    slips = [(law, state) for law, state in zip(grips.values(), states, strict=True) if state not in (HOLDS, FREE)]
     name = f"{system.name}, {mode}"
-    if not slips:
+    if not any(states):
         return replaced(system, name=name)
     assert system.distribution is not None
     places = _places(grips, states, held, count)
-    kept = [place - held for place in places[held:]]
+    kept = [place - held for place in places if place >= held]
     changes: dict[str, Any] = {"distribution": system.distribution.of_rows(np.eye(count)[kept]) if kept else None}
+    if FREE in states:
+        assert system.holonomic is not None
+        heights = [place for place in places if place < held]
+        changes["holonomic"] = system.holonomic.of_rows(jnp.eye(held)[jnp.array(heights)]) if heights else None
     if along := [(law.rows[0], state, law.kinetic) for law, state in slips if state != SLIPS]:
         forces = _Rubbing(system.distribution, system.forces, system.forces_take_parameters, along)
         changes |= {"forces": forces, "forces_take_parameters": True}
@@ -226,20 +230,6 @@ class _Normal(eqx.Module):
 
 def _pressed(guard: _CircleMargin | _Normal, t: Any, g: Any, lam: Array, parameters: Any) -> Array:
     return guard.friction.normal_force(t, guard.system.action.at(g), lam, parameters)
-
-
-class _SlipOf(eqx.Module):
-    """Velocity along rows, of the system in which they are, in the axes of their frame."""
-
-    system: System
-    rows: tuple[int, ...] = eqx.field(static=True)
-    frame: Callable | None
-
-    def __call__(self, t: Any, x: Any, xi: Array, parameters: Any) -> Array:
-        D = self.system.distribution
-        assert D is not None
-        along = D.residual(xi, Moment(jnp.asarray(t, float), x), parameters)[jnp.array(self.rows)]
-        return along if self.frame is None else along @ self.frame(t, x, parameters)
 
 
 class _Begins(eqx.Module):

@@ -27,9 +27,11 @@ from geonh.results.modes import Modes, Transition
 from geonh.rolling.beginnings import BEGINNING
 from geonh.rolling.contacts import touch
 from geonh.rolling.forces import MODES, RESISTANCE, normal_force
-from geonh.rolling.grips import SLIPS, Grip, modes_of
+from geonh.rolling.grip import SLIPS, Grip
+from geonh.rolling.grips import modes_of
+from geonh.rolling.landing import RESTING
 from geonh.rolling.rows import tangents
-from geonh.rolling.sliding import RESTING, Landed, coefficients, lands, speeds
+from geonh.rolling.sliding import Landed, coefficients, lands, speeds
 
 NAMES = {tuple(0 if what in held else SLIPS for what in ("slip", "turn", "spin")): name for name, held in MODES.items()}
 """Modes by what moves: slip, rolling, spin."""

@@ -26,7 +26,7 @@ impulse space considerations*, J. Appl. Mech. 65 (1998) 939.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,13 +44,8 @@ from geonh.results.events import Event, SlipEnds
 from geonh.results.modes import Modes, Transition
 from geonh.rolling.beginnings import BEGINNING, beginning
 from geonh.rolling.forces import contact_velocity, normal_force, slip
+from geonh.rolling.landing import RESTING, Gap
 
-RESTING = 1e-6
-"""Speed of a rebound, m/s, below which there is none."""
-SLACK = 1e-13
-"""Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
-BELOW = 1e-9
-"""Depth below the surface, m, at which a free body may begin, as one that just lands."""
 CLOSE = 1e-9
 """Margin of the friction cone, relative to the normal force, that counts as within it."""
 
@@ -87,7 +82,7 @@ def coefficients(friction: Any, restitution: float) -> dict[str, float]:
 
 def lands(roll: System) -> Event:
     """Guard at which a free body meets its surface."""
-    return Event(_Gap(roll), direction=-1, name="lands")
+    return Event(Gap(roll), direction=-1, name="lands")
 
 
 # --- guards --------------------------------------------------------------------------------------------------
@@ -108,26 +103,6 @@ def _margin(t: Array, g: Any, lam: Array, parameters: Any) -> Array:
 def _static(parameters: Any) -> Any:
     """Coefficient μ_s, which is μ where one was given."""
     return parameters.get("static friction", parameters["friction"])
-
-
-class _Gap(eqx.Module):
-    """Height of a body above its surface, φ, as a guard; it counts as zero to half of what lets a body land."""
-
-    roll: System
-    rounding: ClassVar[float] = SLACK / 2
-
-    def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
-        return self.roll.holonomic_residual(self.roll.at(g, t))[0] + SLACK
-
-    def start_fault(self, t: Any, g: Any) -> str:
-        """Fault of a free body that begins at (t, g); "" if there is none."""
-        height = float(computed(_height, self.roll, (np.asarray(t, float), g)))
-        return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
-
-
-def _height(roll: System, place: tuple) -> Array:
-    t, g = place
-    return roll.holonomic_residual(roll.at(g, t))[0]
 
 
 # --- resets --------------------------------------------------------------------------------------------------

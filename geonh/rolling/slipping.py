@@ -31,7 +31,8 @@ from geonh.arguments.validators import as_count, as_float64, close, shortly
 from geonh.engine import in_float64
 from geonh.mechanics.system import System, replaced
 from geonh.results.modes import Modes
-from geonh.rolling.grips import GRIP, Grip, modes_of, named_by
+from geonh.rolling.grip import Grip
+from geonh.rolling.grips import GRIP, modes_of, named_by, rows_of
 
 MOST = 4
 """Maximum number of contacts that give way: 3ᵏ modes."""
@@ -39,7 +40,7 @@ MOST = 4
 
 @validated
 @in_float64
-def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
+def slipping(system: System, grips: Mapping[str, Any], *, restitution: Any = None) -> Modes:
     """Modes of a system whose constraints hold up to a force, and slip beyond it.
 
     Parameters
@@ -54,14 +55,18 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
         force", or "front static force" and "front kinetic force". With a third entry, the ``normal`` of a ``Friction``,
         or the name of a contact whose height is held, coefficients of that normal force, "front friction" or "front
         static friction" and "front kinetic friction".
+    restitution : float, or mapping of str to float or str, optional
+        e between 0 and 1 of contacts that lift off where their normal force vanishes, and land: of all, or by name, as
+        a number or the name of a parameter. Their normal forces are those of heights, above zero where they are open,
+        with rows in metres. A number becomes the parameter "front restitution". Without it a run ends there.
 
     Returns
     -------
     Modes
         "grip", and for rows that slip their names with the sign of their velocity, such as "rear + and front −" or
-        "front −"; of two rows, or with a normal force, "front slips". Begin in the one that fits the start: in "grip"
-        with a velocity on all constraints. In another one whose sign is not that of the velocity, the row holds at
-        once.
+        "front −"; of two rows, or with a normal force, "front slips"; "front free" of one that has lifted. Begin in the
+        one that fits the start: in "grip" with a velocity on all constraints. In another one whose sign is not that of
+        the velocity, the row holds at once.
 
     Raises
     ------
@@ -110,15 +115,20 @@ def slipping(system: System, grips: Mapping[str, Any]) -> Modes:
     for name, given in grips.items():
         laws[name], numbers = _law(system, name, given, count)
         more |= numbers
+    for name, e in _restitutions(system, laws, restitution).items():
+        key = e if isinstance(e, str) else f"{name} restitution"
+        laws[name] = laws[name]._replace(restitution=key)
+        more |= {} if isinstance(e, str) else {key: e}
     system = replaced(system, parameters={**system.parameters, **more})
     rows = [row for law in laws.values() for row in law.rows]
     if len(set(rows)) < len(rows):
         raise ValueError(f"grips: a row has two names, { ({name: law.rows for name, law in laws.items()}) }")
     _refuse_lost_normals(system, laws, count)
     modes, transitions = modes_of(system, laws, named_by(laws), lambda _: _no_mode)
+    places = rows_of(system, laws, named_by(laws))
     if len(modes) < np.prod([len(law.states) for law in laws.values()]):
         raise ValueError(f"grips: the names {list(laws)} make equal names of modes: take shorter ones")
-    return Modes(modes, transitions, name=system.name)
+    return Modes(modes, transitions, name=system.name, rows=places)
 
 
 def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[str, Any]]:
@@ -162,6 +172,36 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
     return law, numbers
 
 
+def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any) -> dict[str, float | str]:
+    """Restitution, or the name of its parameter, of the contacts that may lift, by their names."""
+    if restitution is None:
+        return {}
+    of_each = restitution if isinstance(restitution, Mapping) else dict.fromkeys(laws, restitution)
+    if unknown := [name for name in of_each if name not in laws]:
+        raise ValueError(f"restitution: {unknown[0]!r} is none of the grips{close(unknown[0], laws)}")
+    held = len(jax.eval_shape(lambda: system.holonomic_residual(system.at(system.group.identity(), 0.0))))
+    found: dict[str, float | str] = {}
+    for name, e in of_each.items():
+        normal = laws[name].normal
+        if not isinstance(normal, int) or normal >= held:
+            raise ValueError(
+                f"restitution: {name!r} cannot lift, as its normal force is not the multiplier of a height: one of the "
+                f"{held} holonomic rows of {system.name}, by its place or the name of a contact"
+            )
+        if any(law.normal == normal for other, law in laws.items() if other != name):
+            raise ValueError(f"restitution: the height of {name!r} is that of another grip too: make them one")
+        if not isinstance(e, str):
+            e = float(as_float64(e, f"the restitution of {name}", ()))
+            if not 0 <= e <= 1:
+                raise ValueError(f"restitution of {name!r} must be between 0 and 1, got {e:g}")
+            if f"{name} restitution" in system.parameters:
+                raise ValueError(f"restitution: {system.name} has a parameter '{name} restitution' already")
+        elif e not in system.parameters:
+            raise ValueError(f"restitution: {system.name} has no parameter {e!r}{close(e, system.parameters)}")
+        found[name] = e
+    return found
+
+
 def _named(system: System, name: str, place: str, count: int) -> tuple[int, ...]:
     """Places among the forms of a row, or of all rows of a contact, by its name."""
     every = list(getattr(system, "row_names", ()))[-count:]
@@ -192,12 +232,16 @@ def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -
     size = len(jax.eval_shape(lambda: system.annihilator(system.at(g, 0.0))))
     slips = np.zeros(size, bool)
     slips[[size - count + row for law in laws.values() for row in law.rows]] = True
+    lifts = {law.normal for law in laws.values() if law.lifts}
+    slips[list(lifts)] = True
     own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
-    normals = {f"grips[{name!r}]": law.friction(system) for name, law in laws.items()}
+    normals = {f"grips[{name!r}]": law.friction(system) for name, law in laws.items() if law.normal not in lifts}
     normals |= {f"multiplier_forces of {system.name}": one for one in own}
     for what, friction in normals.items():
         if (friction.reads(start, system.action.at(g), size, system.parameters) & slips).any():
-            raise ValueError(f"{what}: the normal force is the multiplier of a row that may slip; take one that holds")
+            raise ValueError(
+                f"{what}: the normal force is the multiplier of a row that may slip or lift; take one that holds"
+            )
 
 
 def _no_mode(t: Any, g: Any, xi: Any) -> None:

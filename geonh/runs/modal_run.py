@@ -4,7 +4,7 @@ In the step of a transition, which is located as an event, the method restarts a
 it, in the next mode, and makes a shortened step to the next node of the run, in which further transitions may lie. So
 all nodes but those of the transitions are at t_k = t0 + k·dt. A step that fails, as past the end of a mode it may, is
 made in parts; so is one that is too long, by its energy or as a guard
-jumps past zero.
+jumps past zero. Explicit steps that cannot follow a slow slip, which friction turns fast, are made by collocation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import numpy as np
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
+from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds
-from geonh.results.modes import Modes, Switches
+from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.runs.event_loop import Watched
 from geonh.runs.loop import portion
@@ -57,6 +58,8 @@ class ModalRun:
         Engine that runs the loops.
     loops : dict of int to ModeLoop
         Programs of the modes, by index, made when they are first needed.
+    stiff_loops : dict of int to ModeLoop
+        Those for parts of steps that an explicit method cannot make.
     n_rows : int
         Number of nodes so far.
     """
@@ -75,6 +78,7 @@ class ModalRun:
     since: float = float("nan")
     engine: str = ""
     loops: dict[int, ModeLoop] = field(default_factory=dict)
+    stiff_loops: dict[int, ModeLoop] = field(default_factory=dict)
     n_rows: int = 0
 
     @property
@@ -85,9 +89,17 @@ class ModalRun:
     @property
     def loop(self) -> ModeLoop:
         """Programs of the mode."""
-        if self.mode not in self.loops:
-            self.loops[self.mode] = ModeLoop(self.modes, self.mode, self.method, self.clock.controls, self.events)
-        return self.loops[self.mode]
+        return self._loop_of(self.method, self.loops)
+
+    @property
+    def stiff_loop(self) -> ModeLoop:
+        """Programs of the mode by a collocation method of order 4 or 6."""
+        return self._loop_of(Gauss(2 if self.method.order < 6 else 3), self.stiff_loops)
+
+    def _loop_of(self, method: Integrator, loops: dict[int, ModeLoop]) -> ModeLoop:
+        if self.mode not in loops:
+            loops[self.mode] = ModeLoop(self.modes, self.mode, method, self.clock.controls, self.events)
+        return loops[self.mode]
 
     def advance(self, end: int) -> None:
         """Go on to node ``end``, to a terminal event or to a failure."""
@@ -128,7 +140,8 @@ class ModalRun:
             return None
         own = loop.own[found.which]
         if own.any():
-            self.crossings.append(found.taken(own))
+            taken = found.taken(own)
+            self.crossings.append(taken._replace(multipliers=placed(taken.multipliers, self.modes, self.mode)))
         if self.status is not Result.EVENT or own[-1]:
             return None
         self.status = Result.SUCCESS
@@ -143,12 +156,13 @@ class ModalRun:
         k, failure = int(self.state.k), self.status
         begin, end = self._time(k), self._time(k + 1)
         length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
+        stiff = self._is_stiff(failure)
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
-            length, self.status = length / 2, Result.SUCCESS
+            length, self.status = length if stiff else length / 2, Result.SUCCESS
         while True:
             if guard is not None:
-                count, length, turned = count + 1, end - begin, False
+                count, length, turned, stiff = count + 1, end - begin, False, False
                 if count > MOST:
                     self.status = Result.SWITCHES
                     return
@@ -159,7 +173,7 @@ class ModalRun:
             if _is_same(here.t, end, self.clock.dt):
                 break
             part = left if abs(length) >= abs(left) else length
-            clock, loop = Clock(np.float64(here.t), np.float64(part)), self.loop
+            clock, loop = Clock(np.float64(here.t), np.float64(part)), self.stiff_loop if stiff else self.loop
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
             if self.status is not Result.SUCCESS:
                 return
@@ -176,7 +190,9 @@ class ModalRun:
             guard = self._events_of(loop)
             if self.status is Result.EVENT:
                 return
-            if self.status is not Result.SUCCESS:
+            if self._is_stiff(self.status) and not stiff:
+                stiff, self.status = True, Result.SUCCESS
+            elif self.status is not Result.SUCCESS:
                 failure, length, self.status = self.status, part / 2, Result.SUCCESS
                 failures, turned = failures + 1, turned or failure is Result.CHART
                 if abs(length) < SHORTEST * abs(end - begin) or failures > MOST:
@@ -198,6 +214,10 @@ class ModalRun:
             self.state = state
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
+
+    def _is_stiff(self, failure: Result) -> bool:
+        """True if an explicit step failed as the slip turned too fast for it."""
+        return failure is Result.SLIP and not self.method.guarantees.implicit
 
     def _switched(self, k: int, guard: Crossings) -> Place:
         """Take the transition of a guard at its crossing: the place after it, in the next mode."""

@@ -28,10 +28,11 @@ def touching(rng, k, floor):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("floor", [True, False])
 def test_laws(k, floor):
-    """Contacts push and are not approached at the end of the approach, friction is in its cone and against the slip,
-    and no energy is gained; with the friction there ξ_F is the least of a convex function."""
+    """Contacts push, are approached neither at the end of the approach nor at that of the rebound, friction is in its
+    cone and against the slip, and no energy is gained; with the friction there ξ_F is the least of a convex function.
+    """
     rng = np.random.default_rng(10 * k + floor)
-    slid = 0
+    slid = held_up = 0
     for _ in range(40):
         system, M, rows = touching(rng, k, floor)
         mu, e, xi = rng.uniform(0.0, 0.9, k), rng.uniform(0.0, 1.0, k), rng.normal(size=6)
@@ -41,6 +42,11 @@ def test_laws(k, floor):
         assert N.min() >= 0
         assert np.all(np.linalg.norm(tau, axis=1) <= mu * N * (1 + 1e-9) + 1e-12)
         assert after.xi @ M @ after.xi <= xi @ M @ xi + 1e-12
+        away = rows[:, 0] @ after.xi
+        assert away.min() > -1e-10
+        if away.min() < 1e-9:  # one that the rebound of others would push together again
+            held_up += 1
+            continue
         # N(1 + e') of the whole, so that N of the approach follows from one number, the part of the rebound
         inverse, gains = np.linalg.inv(M), rows[:, 0] @ np.linalg.inv(M) @ rows[:, 0].T
 
@@ -72,6 +78,7 @@ def test_laws(k, floor):
                     assert cost(other) > cost(middle) - 1e-10
             slid += int((np.linalg.norm(w[:, 1:], axis=1) > 1e-9).sum())
     assert slid > 10
+    assert held_up > 0 or k == 1
 
 
 def test_without_friction_one_contact_is_an_impact_of_newtons_law():
@@ -85,6 +92,43 @@ def test_without_friction_one_contact_is_an_impact_of_newtons_law():
     assert np.abs(mu @ after.xi).max() < 1e-13
     away = collision(system, np.zeros(5), -xi, [row], np.zeros((1, 1, 5)), friction=0.7, restitution=0.6)
     np.testing.assert_array_equal(away.xi, -xi)
+
+
+def test_contacts_that_nearly_depend_on_each_other():
+    """Feet close to each other, balls of very different masses, and chains of balls: closed forms."""
+    for d in (0.1, 0.01, 0.002):
+        table = gn.System(Translations(3), metric=[1.0, 1.0, 0.3])
+        rows = np.array([[[0, 1, -d / 2], [1, 0, 0]], [[0, 1, d], [1, 0, 0]]])
+        flat = collision(table, [0.0] * 3, [0.0, -1.0, 0.0], rows[:, 0], rows[:, 1:], friction=0.0)
+        np.testing.assert_allclose(flat.impulses[:, 0], [2 / 3, 1 / 3], atol=1e-10)
+        np.testing.assert_allclose(flat.xi, 0.0, atol=1e-12)
+    for r in (0.1, 0.001):  # a heavy ball falls on a light one on the floor
+        balls = gn.System(Translations(2), metric=[r, 1.0])
+        both = collision(balls, [0.0] * 2, [0.0, -1.0], [[1, 0], [-1, 1]], np.zeros((2, 1, 2)), friction=0.0)
+        np.testing.assert_allclose(both.impulses[:, 0], [1.0, 1.0], atol=1e-12)
+    n = 12
+    chain = gn.System(Translations(n), metric=np.ones(n))
+    normals = np.eye(n)[1:] - np.eye(n)[:-1]
+    hit = collision(chain, [0.0] * n, np.eye(n)[0], normals, np.zeros((n - 1, 1, n)), friction=0.0)
+    np.testing.assert_allclose(hit.xi, 1 / n, atol=1e-12)
+
+
+def test_a_ball_that_is_pushed_against_a_wall_stays_there():
+    balls = gn.System(Translations(2), metric=[1.0, 1.0])
+    after = collision(
+        balls, [0.0] * 2, [1.0, 0.0], [[-1, 1], [0, -1]], np.zeros((2, 1, 2)), friction=0.0, restitution=[1.0, 0.0]
+    )
+    np.testing.assert_allclose(after.xi, [-np.sqrt(0.5), 0.0], atol=1e-14)
+
+
+def test_traced_coefficients_that_are_none_give_nan():
+    ball = gn.System(Translations(1), metric=[1.0])
+
+    def after(e, mu):
+        return collision(ball, [0.0], [-1.0], [[1.0]], np.zeros((1, 1, 1)), friction=mu, restitution=e).xi
+
+    for e, mu in ((1.5, 0.0), (-0.1, 0.0), (0.5, -0.1)):
+        assert np.isnan(jax.jit(after)(e, mu)).all()
 
 
 @pytest.mark.parametrize("mu", [0.1, 0.9])

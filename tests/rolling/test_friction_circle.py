@@ -42,6 +42,15 @@ def test_a_block_slips_in_the_direction_in_which_it_is_pulled():
     np.testing.assert_allclose(two.xi[-1, :2], (3 / 2 + 0.2 * LIMIT) / MASS * np.array([0.6, 0.8]), atol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["rk4", "rkmk4", "rkmk8", "commutator-free4"])
+@pytest.mark.parametrize("dt", [0.07, 0.0175])
+def test_explicit_methods_follow_a_slip_that_begins(method, dt):
+    """Friction turns a slow slip faster than their steps can follow; the motion is straight."""
+    pull = {"controls": lambda t: 3 * t * jnp.array([0.6, 0.8])}
+    run = gn.solve(block(), method, mode="grip", **REST, dt=dt, t_end=4.0, **pull)
+    np.testing.assert_allclose(run.xi[-1], [1.8, 2.4, 0.5], atol=1e-6)
+
+
 def test_a_block_that_is_pulled_across_turns_as_on_a_slope_of_its_angle_of_friction_with_order_4():
     """|v| + v·e is constant where the pull e has the size of the friction."""
     counts, errors = (20, 40, 80, 160), []

@@ -1,0 +1,199 @@
+r"""Contacts that lift and land: the gap that ends a flight, and the impact with which it does.
+
+A contact that is free lands where its gap φ vanishes. All contacts that are closed then take part in the impact, by the
+law of ``mechanics.collision``; those that separate are free after it, of the others those whose slip is not zero slide.
+A rebound slower than ``RESTING`` is none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.algebra.linear import saddle, solve
+from geonh.arguments.precision import is_traced
+from geonh.engine import computed
+from geonh.mechanics.collisions import Contacts, collided
+from geonh.mechanics.system import System
+from geonh.rolling.beginnings import BEGINNING
+from geonh.rolling.grip import FREE, HOLDS, SLIPS, Grip
+
+RESTING = 1e-6
+"""Speed of a rebound, m/s, below which there is none."""
+SLACK = 1e-13
+"""Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
+BELOW = 1e-9
+"""Depth below the surface, m, at which a free body may begin, as one that just lands; gap at which one touches it."""
+
+
+class Gap(eqx.Module):
+    """Height of a contact above its surface, φ, as a guard; it counts as zero to half of what lets a body land.
+
+    Parameters
+    ----------
+    closed : System
+        System in which the height is held.
+    row : int
+        Place of the height among its holonomic rows.
+    """
+
+    closed: System
+    row: int = eqx.field(static=True, default=0)
+    rounding: ClassVar[float] = SLACK / 2
+
+    def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
+        return self._height((t, g)) + SLACK
+
+    def start_fault(self, t: Any, g: Any) -> str:
+        """Fault of a free contact that begins at (t, g); "" if there is none."""
+        height = float(computed(Gap._height, self, (np.asarray(t, float), g)))
+        return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
+
+    def _height(self, place: tuple) -> Array:
+        t, g = place
+        return self.closed.holonomic_residual(self.closed.at(g, t))[self.row]
+
+
+class Touching(NamedTuple):
+    """Contacts at an instant.
+
+    Attributes
+    ----------
+    rows : array, shape=[k, 1 + d, n]
+        Rows along the normals and of the slips; zero where there are none.
+    right : array, shape=[k, 1 + d]
+        Velocities of what is touched, along these.
+    touches : array of bool, shape=[k]
+        False for contacts that are open, and for those without a height.
+    """
+
+    rows: Array
+    right: Array
+    touches: Array
+
+    def velocities(self, xi: Array) -> Array:
+        """Velocities along the rows, shape=[k, 1 + d]."""
+        return self.rows @ xi - self.right
+
+
+def touching(closed: System, grips: Sequence[Grip], t: Any, g: Any) -> Touching:
+    """Contacts at (t, g), of a system in which all of them hold."""
+    x = closed.at(g, t)
+    phi, rows, right = closed.holonomic_residual(x), closed.annihilator(x), closed.right_hand_side(x)
+    rows = jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
+    right = jnp.append(right, 0.0)
+    size = max(len(grip.rows) for grip in grips)
+    none = len(right) - 1
+    of_each = [
+        [grip.normal if grip.lifts else none, *(len(phi) + row for row in grip.rows), *[none] * (size - len(grip.rows))]
+        for grip in grips
+    ]
+    heights = jnp.stack([phi[grip.normal] if grip.lifts else jnp.asarray(np.inf) for grip in grips])
+    places = jnp.array(of_each)
+    return Touching(rows[places], right[places], heights <= BELOW)
+
+
+class Landing(eqx.Module):
+    """Velocity after an impact of all contacts that are closed.
+
+    Parameters
+    ----------
+    bare : System
+        The system without those that may lift.
+    closed : System
+        The system with all of them.
+    grips : tuple of Grip
+        Those that may lift.
+    """
+
+    bare: System
+    closed: System
+    grips: tuple[Grip, ...] = eqx.field(static=True)
+
+    def fault(self, parameters: Any) -> str:
+        """Fault of the restitution, as far as it is known; "" if there is none."""
+        for name in self._names[0]:
+            e = parameters[name]
+            if not is_traced(e) and not 0 <= e <= 1:
+                return f"parameter {name!r} must be between 0 and 1, got {e:g}"
+        return ""
+
+    def __call__(self, t: Array, g: Any, xi: Array) -> Array:
+        x, at, parameters = self.bare.at(g, t), touching(self.closed, self.grips, t, g), self.closed.parameters
+        rows = jnp.where(at.touches[:, None, None], at.rows, 0.0)
+        right = jnp.where(at.touches[:, None], at.right, 0.0)
+        approach = jnp.max(right[:, 0] - rows[:, 0] @ xi)
+        e, mu = (jnp.stack([jnp.asarray(parameters[name], float) for name in names]) for names in self._names)
+        e = jnp.where(jnp.abs(e) * approach > RESTING, e, 0.0)
+        after = collided(self.bare, x, xi, Contacts(rows[:, 0], rows[:, 1:], right, mu, e)).xi
+        return self._held(x, after, rows.reshape(-1, xi.size), right.ravel(), kept(rows @ after - right, after).ravel())
+
+    @property
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Names of the parameters that are restitution and friction of each contact."""
+        return [str(grip.restitution) for grip in self.grips], [grip.kinetic for grip in self.grips]
+
+    def _held(self, x: Any, xi: Array, rows: Array, right: Array, holds: Array) -> Array:
+        """Velocity on those rows that hold, to rounding."""
+        holds = holds & jnp.any(rows != 0, axis=1)
+        M, mu = self.bare.mass_matrix(x, xi), self.bare.linear_at(xi).holding(x).annihilator(x)
+        lifts = jax.vmap(lambda row: saddle(M, mu, row, jnp.zeros(len(mu)))[0])(rows)
+        response = jnp.where(holds[:, None] & holds, rows @ lifts.T, 0.0) + jnp.diag(jnp.where(holds, 0.0, 1.0))
+        return xi - solve(response, jnp.where(holds, rows @ xi - right, 0.0)) @ lifts
+
+
+def kept(velocities: Array, xi: Array) -> Array:
+    """True for the rows of contacts that hold after an impact, shape=[k, 1 + d] as their velocities."""
+    stays = velocities[:, :1] <= RESTING / 2
+    slip, slow = velocities[:, 1:], BEGINNING / 2 * (1 + jnp.max(jnp.abs(xi)))
+    sticks = stays & (jnp.sum(slip**2, axis=1, keepdims=True) <= slow**2)
+    return jnp.concatenate([stays, jnp.broadcast_to(sticks, slip.shape)], axis=1)
+
+
+class AfterLanding(eqx.Module):
+    """Name of the mode of a velocity after an impact.
+
+    Parameters
+    ----------
+    closed : System
+    grips : tuple of Grip
+        All of them.
+    states : tuple of int
+        Their states before it.
+    names : tuple of str
+        Names of the modes, in the order of the products of the states.
+    """
+
+    closed: System
+    grips: tuple[Grip, ...] = eqx.field(static=True)
+    states: tuple[int, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Any, g: Any, xi: Any) -> str:
+        found = computed(AfterLanding._state, self, (t, g, xi))
+        after = tuple(int(state) for state in found)
+        every = list(itertools.product(*(grip.states for grip in self.grips)))
+        return self.names[every.index(after)]
+
+    def _state(self, place: tuple) -> Array:
+        """States of all contacts after the impact, shape=[k]."""
+        t, g, xi = place
+        at = touching(self.closed, self.grips, t, g)
+        velocities = at.velocities(xi)
+        holds = kept(velocities, xi)
+        after = []
+        for i, (grip, state) in enumerate(zip(self.grips, self.states, strict=True)):
+            if grip.lifts:
+                closed = jnp.where(holds[i, 1], HOLDS, SLIPS)
+                after.append(jnp.where(at.touches[i] & holds[i, 0], closed, FREE))
+            else:  # a slip along one row may turn round
+                turned = jnp.where(velocities[i, 1] < 0, -1, 1)
+                after.append(turned if abs(state) == 1 else jnp.asarray(state))
+        return jnp.stack(after)
