@@ -189,15 +189,16 @@ class ModalSteps(HostOperation):
         run = self._run(given.arrays, given.x, 1)
         y, nodes, before = _places(run), run.nodes(), {switch.row: switch for switch in run.switches}
         moves: list[tuple[Any, int, int]] = []
+        stiff = set(run.stiff_rows)
         kind: Step | Crossing
         at, k, until, at_once = 0, [], [], []
         while at + 1 < len(y):
             switch = before.get(at + 1)
             if switch is None:
-                kind, to = Step(int(nodes.mode[at])), at + 1
+                kind, to = Step(int(nodes.mode[at]), at + 1 in stiff), at + 1
             else:
                 transition = self._transitions(run.modes, switch.source)[switch.which]
-                kind, to = Crossing(switch.source, transition, switch.target), at + 2
+                kind, to = Crossing(switch.source, transition, switch.target, at + 1 in stiff), at + 2
             moves.append((kind, at, to))
             k.append(float(nodes.k[to]))
             until.append(y[to, 0])

@@ -30,7 +30,7 @@ from geonh.mechanics.system import System
 from geonh.results.modes import Transition
 from geonh.results.nodes import Node
 from geonh.runs.locating import within_step
-from geonh.runs.mode_loop import Place, arrived_at, left_by
+from geonh.runs.mode_loop import Place, arrived_at, for_stiff_steps, left_by
 
 
 class ModalProblem(NamedTuple):
@@ -76,12 +76,14 @@ def place(system: System, y: Array) -> Place:
 
 @dataclass(frozen=True)
 class Step:
-    """Step of the method in a mode to a node of the run."""
+    """Step in a mode to a node of the run, of the method or of the one for ``stiff`` steps."""
 
     mode: int
+    stiff: bool = False
 
     def __call__(self, problem: ModalProblem, move: Move) -> Array:
         """Place after it, as a vector."""
+        problem = _of_stiff(problem) if self.stiff else problem
         system = problem.systems[self.mode]
         here, clock = place(system, move.y), problem.clock
         end = clock.t0 + move.k * clock.dt
@@ -95,9 +97,11 @@ class Crossing:
     mode: int
     transition: int
     target: int
+    stiff: bool = False
 
     def __call__(self, problem: ModalProblem, move: Move) -> Array:
         """Place after the transition, as a vector."""
+        problem = _of_stiff(problem) if self.stiff else problem
         system, target = problem.systems[self.mode], problem.systems[self.target]
         transition = problem.transitions[self.transition]
         here = place(system, move.y)
@@ -119,6 +123,10 @@ class Crossing:
         g, xi, _ = left_by((system, transition.reset, problem.clock.controls), Place(t, g, xi))
         after = arrived_at((target, transition.reset is None), Place(t, g, xi))
         return flat(target, Place(t, after.g, after.xi))
+
+
+def _of_stiff(problem: ModalProblem) -> ModalProblem:
+    return problem._replace(method=for_stiff_steps(problem.method))
 
 
 def _problem(problem: ModalProblem, system: System, here: Place, span: Array) -> Problem:

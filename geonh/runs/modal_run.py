@@ -17,7 +17,6 @@ import numpy as np
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
-from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds
@@ -26,7 +25,7 @@ from geonh.results.nodes import Nodes
 from geonh.runs.event_loop import Watched
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
-from geonh.runs.mode_loop import SOON, ModeLoop, Place, point, vector
+from geonh.runs.mode_loop import SOON, ModeLoop, Place, for_stiff_steps, point, vector
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -62,6 +61,8 @@ class ModalRun:
         Those for parts of steps that an explicit method cannot make.
     n_rows : int
         Number of nodes so far.
+    stiff_rows : list of int
+        Numbers of those that such a part leads to.
     """
 
     modes: Modes
@@ -80,6 +81,7 @@ class ModalRun:
     loops: dict[int, ModeLoop] = field(default_factory=dict)
     stiff_loops: dict[int, ModeLoop] = field(default_factory=dict)
     n_rows: int = 0
+    stiff_rows: list[int] = field(default_factory=list)
 
     @property
     def system(self) -> System:
@@ -94,7 +96,7 @@ class ModalRun:
     @property
     def stiff_loop(self) -> ModeLoop:
         """Programs of the mode by a collocation method of order 4 or 6."""
-        return self._loop_of(Gauss(2 if self.method.order < 6 else 3), self.stiff_loops)
+        return self._loop_of(for_stiff_steps(self.method), self.stiff_loops)
 
     def _loop_of(self, method: Integrator, loops: dict[int, ModeLoop]) -> ModeLoop:
         if self.mode not in loops:
@@ -162,6 +164,7 @@ class ModalRun:
             length, self.status = length if stiff else length / 2, Result.SUCCESS
         while True:
             if guard is not None:
+                self.stiff_rows += [self.n_rows] * stiff
                 count, length, turned, stiff = count + 1, end - begin, False, False
                 if count > MOST:
                     self.status = Result.SWITCHES
@@ -212,6 +215,7 @@ class ModalRun:
         self.status = Result(int(state.status))
         if self.status is Result.SUCCESS:
             self.state = state
+            self.stiff_rows += [self.n_rows] * stiff
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
 

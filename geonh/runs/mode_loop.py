@@ -25,6 +25,7 @@ from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
+from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
@@ -98,6 +99,11 @@ class Arrived(NamedTuple):
     xi: Any
     residual: Any
     p: Any
+
+
+def for_stiff_steps(method: Integrator) -> Integrator:
+    """Collocation method of order 4 or 6, for steps that an explicit method cannot make."""
+    return Gauss(2 if method.order < 6 else 3)
 
 
 class ModeLoop(Watching):

@@ -51,6 +51,21 @@ def test_explicit_methods_follow_a_slip_that_begins(method, dt):
     np.testing.assert_allclose(run.xi[-1], [1.8, 2.4, 0.5], atol=1e-6)
 
 
+def test_derivatives_of_explicit_methods_through_a_slip_that_begins():
+    """v(4) = 3 e of unit length by hand: its derivative by the force at which it slips is −e."""
+
+    def end(force):
+        modes = block().with_parameters(**{"block force": force})
+        pull = {"controls": lambda t: 3 * t * jnp.array([0.6, 0.8])}
+        run = gn.integrate(
+            modes, "rkmk4", mode="grip", g0=jnp.zeros(3), xi0=jnp.array([0.0, 0.0, 0.5]), dt=0.04, n_steps=100, **pull
+        )
+        return run.xi[-1]
+
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(jax.jacfwd(end)(LIMIT), [-0.6, -0.8, 0.0], atol=1e-6)
+
+
 def test_a_block_that_is_pulled_across_turns_as_on_a_slope_of_its_angle_of_friction_with_order_4():
     """|v| + v·e is constant where the pull e has the size of the friction."""
     counts, errors = (20, 40, 80, 160), []
