@@ -42,6 +42,7 @@ def test_a_block_slips_in_the_direction_in_which_it_is_pulled():
     np.testing.assert_allclose(two.xi[-1, :2], (3 / 2 + 0.2 * LIMIT) / MASS * np.array([0.6, 0.8]), atol=1e-9)
 
 
+@pytest.mark.quick("0.07-rkmk4")
 @pytest.mark.parametrize("method", ["rk4", "rkmk4", "rkmk8", "commutator-free4"])
 @pytest.mark.parametrize("dt", [0.07, 0.0175])
 def test_explicit_methods_follow_a_slip_that_begins(method, dt):

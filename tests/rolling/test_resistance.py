@@ -33,6 +33,7 @@ def test_a_ball_rolls_out_as_its_closed_form_with_order_4():
     np.testing.assert_allclose(fine.switches.t, expected, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_ball_rests_on_a_slope_up_to_its_angle_of_rolling_resistance():
     for angle, rests in ((0.019, True), (0.021, False)):
         body = ball(on=rolling.plane((np.sin(angle), 0.0, np.cos(angle))))

@@ -160,6 +160,7 @@ def random_place(rng, height):
     return g
 
 
+@pytest.mark.slow
 def test_impacts_lose_energy():
     """Random impacts: e is that of the normal velocities, the impulse is in the friction cone, on it if the contact
     slips, and no energy is gained."""

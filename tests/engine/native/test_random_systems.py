@@ -106,6 +106,7 @@ def by_jax(function):
     return both
 
 
+@pytest.mark.slow
 def test_gradients_of_random_systems():
     """One forwards, one in reverse; two more with the slow ones."""
     assert sum(map(check_gradient, range(2))) == 2
