@@ -5,7 +5,7 @@ Bowling ball: the hook
 The first 12 m of a bowling lane are oiled: the ball slides straight ahead, and hardly loses any of its spin. Where the oil ends friction
 is five times as large, the spin about an axis along the lane pushes the ball sideways, and where the slip vanishes it rolls on in a
 straight line, into the pins at an angle. Two runs with different friction are one by ``gn.join``; under a constant coefficient the
-slip of a homogeneous ball keeps its direction and vanishes after t = 2|w|/(7μg), |w| being its speed, so that the path is a parabola.
+slip of a homogeneous ball keeps its direction and vanishes after t = 2w/(7μg), w being its speed, so that the path is a parabola.
 """
 
 import matplotlib.pyplot as plt
