@@ -1,6 +1,6 @@
 """The native engine: the jaxpr of a step is lowered to LLVM instructions and compiled to one loop of machine code.
 
-From a jaxpr of arrays to code: ``values`` (representation of values), ``builder`` (text of instructions),
+From a jaxpr of arrays to code: ``values`` (representation of values), ``builder`` (text of instructions, ``liveness``),
 ``arithmetic``, ``elementary`` and ``elementwise`` (operations on entries), ``moves``, ``products``, ``indexing`` and
 ``linalg`` (on arrays), ``loops`` and ``branches`` (control flow), ``emitter`` (equation by equation), ``programs`` (the
 stepping loop around it), ``machine`` (LLVM, and ownership of code), ``drivers`` (interface). ``docs/engine.md``

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from geonh.engine.native.liveness import most_alive
 from geonh.engine.native.values import (
     DTYPES,
     TYPES,
@@ -242,6 +243,11 @@ class Builder:
         """Bytes of stack that the program uses, to a factor of 2: for buffers, and for values not in registers."""
         one, wide = (sum(f.count(f"\n%{kind}") for f in self.functions.values()) for kind in "uv")
         return self.stored + 8 * (one + self.widest * wide)
+
+    @property
+    def frame(self) -> int:
+        """Bytes of stack of optimised code, to a factor of 2: values that are not needed at once share their places."""
+        return self.stored + sum(most_alive(f, self.widest) for f in self.functions.values())
 
     @property
     def text(self) -> str:

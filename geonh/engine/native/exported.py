@@ -73,7 +73,7 @@ class ObjectCode(NamedTuple):
     externals : tuple of str
         C functions of doubles that it calls.
     stack : int
-        Bytes of stack that a call may use, to a factor of 2.
+        Bytes of stack that a call may use, to a factor of 2; of WebAssembly an upper bound.
     results : dict of str to pytree
         Shapes of what each function returns.
     triple : str
@@ -109,8 +109,9 @@ def exported(functions: dict[str, Export], arrays: Any, combine: Callable, targe
         results[name] = shape[0]
         em = (_loop if export.is_loop else _function)(name, closed, constants, types, fma=fused)
         externals |= em.externals
-        stack = max(stack, em.stack)
         texts.append(_with_public_names(em.text))
+        shares = machine.effort(texts[-1], quick=False) > 0 and not target.triple.startswith("wasm")
+        stack = max(stack, em.frame if shares else em.stack)
     if target.triple == gpu.TRIPLE:
         sizes = {name: (len(e.arguments) + (not e.is_loop), e.is_loop) for name, e in functions.items()}
         names, c_names = tuple(name + gpu.SUFFIX for name in functions), tuple(externals)

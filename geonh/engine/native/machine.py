@@ -192,7 +192,7 @@ def _object(text: str, *, quick: bool) -> bytes:
     if code is None:
         name, features = cpu()
         machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=name, features=features, opt=_effort(text, quick), reloc="pic", codemodel="small", jit=True
+            cpu=name, features=features, opt=effort(text, quick), reloc="pic", codemodel="small", jit=True
         )
         # A separate context, freed after its module: the global one dies with the process while threads still compile.
         with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
@@ -224,7 +224,7 @@ def cache_key(text: str, quick: bool) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _effort(text: str, quick: bool) -> int:
+def effort(text: str, quick: bool) -> int:
     """Code generation level: register allocation over many calls takes LLVM minutes."""
     functions = text.split("\ndefine ")
     return 0 if quick or any(f.count(f"call double @{PREFIX}") * f.count("\n") >= CALLS for f in functions) else 1
@@ -262,10 +262,10 @@ def object_file(
     For a GPU it is a text in PTX. Programs may call ``shared`` functions of others, and those of a ``library``, which
     is LLVM bitcode.
     """
-    effort, longest = max(_effort(text, quick=False) for text in texts), max(text.count("\n") for text in texts)
+    level, longest = max(effort(text, quick=False) for text in texts), max(text.count("\n") for text in texts)
     if triple.startswith("wasm") and longest > OPTIMISED:
-        effort = 0  # browsers allocate registers themselves: code as quick, half as large again, in a third of the time
-    machine = _machine_of(triple, cpu, features, effort)
+        level = 0  # browsers allocate registers themselves: code as quick, half as large again, in a third of the time
+    machine = _machine_of(triple, cpu, features, level)
     with llvm.create_context() as context:
         modules = [llvm.parse_assembly(text, context=context) for text in texts]
         if library:

@@ -80,9 +80,9 @@ def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypa
 def test_only_calls_in_a_long_function_make_register_allocation_fast():
     call, rest = "  %x = call double @geonh_log(double %y)\n", "  %z = fadd double %y, %y\n"
     long, short = "define void @f() {\n" + rest * 10**5 + "}\n", "define void @g() {\n" + call * 100 + "}\n"
-    assert machine._effort(long + short, quick=False) == 1
-    assert machine._effort(short.replace(rest, "") + long.replace(rest, call, 100), quick=False) == 0
-    assert machine._effort(short, quick=True) == 0
+    assert machine.effort(long + short, quick=False) == 1
+    assert machine.effort(short.replace(rest, "") + long.replace(rest, call, 100), quick=False) == 0
+    assert machine.effort(short, quick=True) == 0
 
 
 def test_code_in_long_use_is_compiled_well(afresh, monkeypatch):
