@@ -56,7 +56,8 @@ def modes_of(
     for states in every:
         pressed: list[Any] = []
         mode, places = named(states), _places(grips, states, held, count)
-        bare = named(tuple(FREE if law.lifts else state for law, state in zip(all_of_them, states, strict=True)))
+        both = zip(all_of_them, states, strict=True)
+        bare = named(tuple(FREE if law.lifts else law.states[1] if law.normal is None else s for law, s in both))
         for i, (name, law) in enumerate(grips.items()):
 
             def to(state: int, i: int = i, states: tuple[int, ...] = states) -> str:

@@ -106,7 +106,7 @@ class Landing(eqx.Module):
     Parameters
     ----------
     bare : System
-        The system without those that may lift.
+        The system without those that may lift, and those of a known force, which has no impulse.
     closed : System
         The system with all of them.
     grips : tuple of Grip
@@ -193,7 +193,9 @@ class AfterLanding(eqx.Module):
             if grip.lifts:
                 closed = jnp.where(holds[i, 1], HOLDS, SLIPS)
                 after.append(jnp.where(at.touches[i] & holds[i, 0], closed, FREE))
-            else:  # a slip along one row may turn round
-                turned = jnp.where(velocities[i, 1] < 0, -1, 1)
-                after.append(turned if abs(state) == 1 else jnp.asarray(state))
+            elif grip.normal is None:  # a known force has no impulse: a slip may begin, or turn round
+                slips = jnp.where(velocities[i, 1] < 0, -1, 1) if SLIPS not in grip.states else SLIPS
+                after.append(jnp.where(holds[i, 1], HOLDS, slips))
+            else:
+                after.append(jnp.asarray(state))
         return jnp.stack(after)

@@ -58,7 +58,9 @@ def slipping(system: System, grips: Mapping[str, Any], *, restitution: Any = Non
     restitution : float, or mapping of str to float or str, optional
         e between 0 and 1 of contacts that lift off where their normal force vanishes, and land: of all, or by name, as
         a number or the name of a parameter. Their normal forces are those of heights, above zero where they are open,
-        with rows in metres. A number becomes the parameter "front restitution". Without it a run ends there.
+        with rows in metres. A number becomes the parameter "front restitution". Without it a run ends there. Grips of a
+        known force have no impulse; others, of which the normal force is no height, hold or slip through impacts as
+        they do.
 
     Returns
     -------
@@ -167,6 +169,7 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
     numbers = {key: f for key, f in zip(names, (static, kinetic), strict=True) if not isinstance(f, str)}
     if taken := [key for key in numbers if key in system.parameters]:
         raise ValueError(f"grips[{name!r}]: {system.name} has a parameter {taken[0]!r} already: take another name")
+    normal = normal if normal is None or callable(normal) else as_count(normal, f"the normal force of {name}", 0)
     law = Grip(tuple(map(int, rows)), names[0], names[1], normal)
     law.friction(system)  # which names what it does not take
     return law, numbers
@@ -178,12 +181,13 @@ def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any) ->
         return {}
     of_each = restitution if isinstance(restitution, Mapping) else dict.fromkeys(laws, restitution)
     if unknown := [name for name in of_each if name not in laws]:
-        raise ValueError(f"restitution: {unknown[0]!r} is none of the grips{close(unknown[0], laws)}")
+        hint = close(unknown[0], laws) if isinstance(unknown[0], str) else ""
+        raise ValueError(f"restitution: {shortly(unknown[0])} is none of the grips{hint}")
     held = len(jax.eval_shape(lambda: system.holonomic_residual(system.at(system.group.identity(), 0.0))))
     found: dict[str, float | str] = {}
     for name, e in of_each.items():
         normal = laws[name].normal
-        if not isinstance(normal, int) or normal >= held:
+        if callable(normal) or normal is None or normal >= held:
             raise ValueError(
                 f"restitution: {name!r} cannot lift, as its normal force is not the multiplier of a height: one of the "
                 f"{held} holonomic rows of {system.name}, by its place or the name of a contact"
@@ -199,6 +203,12 @@ def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any) ->
         elif e not in system.parameters:
             raise ValueError(f"restitution: {system.name} has no parameter {e!r}{close(e, system.parameters)}")
         found[name] = e
+    for name, law in laws.items():
+        if found and name not in found and not callable(law.normal) and law.normal is not None and law.normal < held:
+            raise ValueError(
+                f"restitution: give that of {name!r} too (0 for none), whose normal force is that of a height: it "
+                "takes part in the impacts of the others"
+            )
     return found
 
 

@@ -175,6 +175,7 @@ def test_impact_of_one_wheel_while_the_other_rolls():
         ({"restitution": 1.5}, "between 0 and 1"),
         ({"restitution": {"foto": 0.5}}, "did you mean foot"),
         ({"restitution": "bounce"}, "no parameter 'bounce'"),
+        ({"restitution": {1: 0.5}}, "1 is none of the grips"),
         ({"restitution": 0.5, "grips": {"foot": (0, 3.0)}}, "not the multiplier of a height"),
     ],
 )
@@ -237,3 +238,25 @@ def test_columns_of_multipliers_are_those_of_the_whole_system():
     assert np.isnan(run.multipliers[:, [1, 3]]).all()
     assert np.isfinite(run.multipliers[:, [0, 2]]).all()
     assert (run.multipliers[:, 0] > 0).all()
+
+
+def test_a_known_force_has_no_impulse():
+    """A mass that is held to a foot by a bounded force goes on as the foot lands, by hand."""
+    stack = gn.System(
+        Translations(3),  # foot along, its height, height of the mass
+        metric=[1.0, 1.0, 1.0],
+        potential=lambda x: GRAVITY * (x[1] + x[2]),
+        holonomic=lambda x: x[1:2],
+        distribution=gn.Distribution([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]]),
+        name="stack",
+    )
+    modes = slipping(stack, {"foot": (0, 0.3, 0), "rail": (1, 2.0)}, restitution={"foot": 0.5})
+    run = gn.solve(modes, "rkmk4", mode="foot free", g0=[0.0, 1.0, 2.0], xi0=[0.0] * 3, dt=0.01, n_steps=60)
+    fall = np.sqrt(2 * GRAVITY)
+    assert targets(run)[0] == "foot free and rail −"
+    np.testing.assert_allclose(run.switches.xi_after[0], [0.0, 0.5 * fall, -fall], atol=1e-9)
+
+
+def test_contacts_with_heights_all_have_a_restitution():
+    with pytest.raises(ValueError, match="give that of 'rear' too"):
+        slipping(scooter(), {"rear": (0, 0.3, 0), "front": (1, 0.3, 1)}, restitution={"front": 0.3})
