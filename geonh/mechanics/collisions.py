@@ -247,12 +247,9 @@ def _of_place(system: System, impact: tuple[Point, Array, Contacts, Array]) -> C
 
 def collided(system: System, x: Any, xi: Array, contacts: Contacts) -> Collision:
     """Impact of contacts at x; nan where no impulses are found, or a coefficient is none."""
-    held = system.linear_at(xi).holding(x)
-    M, mu = system.mass_matrix(x, xi), held.annihilator(x)
     rows = jnp.concatenate([contacts.normals[:, None], contacts.tangents], axis=1)
     k, size, n = rows.shape
-    still = jnp.zeros(len(mu))
-    lifts = jax.vmap(lambda row: saddle(M, mu, row, still)[0])(rows.reshape(-1, n))
+    lifts = changes(system, x, xi, rows.reshape(-1, n))
     response = (rows.reshape(-1, n) @ lifts.T).reshape(k, size, k, size)
     e, mu = contacts.restitution, contacts.friction
     e, mu = jnp.where((e >= 0) & (e <= 1), e, jnp.nan), jnp.where(mu >= 0, mu, jnp.nan)
@@ -263,6 +260,13 @@ def collided(system: System, x: Any, xi: Array, contacts: Contacts) -> Collision
         smooth = problem._replace(before=problem.after(whole), friction=jnp.zeros(k), restitution=jnp.zeros(k))
         whole = whole + _found(smooth)
     return Collision(xi + whole.reshape(-1) @ lifts, whole)
+
+
+def changes(system: System, x: Any, xi: Array, rows: Array) -> Array:
+    """Changes of the velocity by unit impulses along rows, both of shape=[r, n], while the constraints hold."""
+    M, mu = system.mass_matrix(x, xi), system.linear_at(xi).holding(x).annihilator(x)
+    still = jnp.zeros(len(mu))
+    return jax.vmap(lambda row: saddle(M, mu, row, still)[0])(rows)
 
 
 def _found(problem: _Problem) -> Array:
@@ -295,11 +299,8 @@ def _missing(problem: _Problem, compliances: Array, flat: Array) -> Array:
     methods*, Comput. Methods Appl. Mech. Engrg. 92 (1991).
     """
     now = flat.reshape(problem.before.shape)
-    velocities, scale = (
-        problem.after(now),
-        jnp.concatenate([compliances[:, :1], *[compliances[:, 1:]] * (now.shape[1] - 1)], axis=1),
-    )
-    wanted = now - velocities / scale
+    scale = jnp.concatenate([compliances[:, :1], *[compliances[:, 1:]] * (now.shape[1] - 1)], axis=1)
+    wanted = now - problem.after(now) / scale
     normal = jnp.maximum(wanted[:, :1], 0.0)
     friction = _shortened(wanted[:, 1:], problem.bounds(now.at[:, :1].set(jnp.maximum(now[:, :1], 0.0))))
     return (now - jnp.concatenate([normal, friction], axis=1)).ravel()

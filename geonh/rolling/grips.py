@@ -48,7 +48,7 @@ def modes_of(
     lifted : callable
         Target, of the name of a grip, where the normal force of one vanishes that has no restitution.
     """
-    (held, count), every = _sizes(system), _combinations(grips)
+    (held, count), every = sizes(system), _combinations(grips)
     modes = {named(states): _reduced(system, grips, states, held, count, named(states)) for states in every}
     transitions: list[Transition] = []
     all_of_them, lifting = tuple(grips.values()), tuple(law for law in grips.values() if law.lifts)
@@ -95,7 +95,7 @@ def modes_of(
 
 def rows_of(system: System, grips: Mapping[str, Grip], named: Callable[[tuple[int, ...]], str]) -> dict[str, list[int]]:
     """Places of the multipliers of each mode of ``modes_of`` among those of the system."""
-    held, count = _sizes(system)
+    held, count = sizes(system)
     return {named(states): _places(grips, states, held, count) for states in _combinations(grips)}
 
 
@@ -115,7 +115,7 @@ def _combinations(grips: Mapping[str, Grip]) -> list[tuple[int, ...]]:
     return list(itertools.product(*(law.states for law in grips.values())))
 
 
-def _sizes(system: System) -> tuple[int, int]:
+def sizes(system: System) -> tuple[int, int]:
     """Numbers of holonomic rows and of forms."""
     x = system.at(system.group.identity(), 0.0)
     held = jax.eval_shape(lambda: system.holonomic_rows(x)).shape[0]

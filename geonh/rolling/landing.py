@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.algebra.linear import saddle, solve
+from geonh.algebra.linear import solve
 from geonh.arguments.precision import is_traced
 from geonh.engine import computed
-from geonh.mechanics.collisions import Contacts, collided
+from geonh.mechanics.collisions import Contacts, changes, collided
 from geonh.mechanics.system import System
 from geonh.rolling.beginnings import BEGINNING
 from geonh.rolling.grip import FREE, HOLDS, SLIPS, Grip
@@ -143,8 +142,7 @@ class Landing(eqx.Module):
     def _held(self, x: Any, xi: Array, rows: Array, right: Array, holds: Array) -> Array:
         """Velocity on those rows that hold, to rounding."""
         holds = holds & jnp.any(rows != 0, axis=1)
-        M, mu = self.bare.mass_matrix(x, xi), self.bare.linear_at(xi).holding(x).annihilator(x)
-        lifts = jax.vmap(lambda row: saddle(M, mu, row, jnp.zeros(len(mu)))[0])(rows)
+        lifts = changes(self.bare, x, xi, rows)
         response = jnp.where(holds[:, None] & holds, rows @ lifts.T, 0.0) + jnp.diag(jnp.where(holds, 0.0, 1.0))
         return xi - solve(response, jnp.where(holds, rows @ xi - right, 0.0)) @ lifts
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,7 +31,7 @@ from geonh.engine import in_float64
 from geonh.mechanics.system import System, replaced
 from geonh.results.modes import Modes
 from geonh.rolling.grip import Grip
-from geonh.rolling.grips import GRIP, modes_of, named_by, rows_of
+from geonh.rolling.grips import GRIP, modes_of, named_by, rows_of, sizes
 
 MOST = 4
 """Maximum number of contacts that give way: 3ᵏ modes."""
@@ -110,14 +109,13 @@ def slipping(system: System, grips: Mapping[str, Any], *, restitution: Any = Non
         raise TypeError(f"grips must be a mapping such as {{'front': (0, 20.0)}}, got {shortly(grips)}")
     if len(grips) > MOST:
         raise ValueError(f"grips: at most {MOST} contacts may give way, 3ᵏ modes of k, got {len(grips)}")
-    x = system.at(system.group.identity(), 0.0)
-    count = jax.eval_shape(lambda: D.annihilator(x, system.parameters)).shape[0]
+    held, count = sizes(system)
     laws: dict[str, Grip] = {}
     more: dict[str, Any] = {}
     for name, given in grips.items():
         laws[name], numbers = _law(system, name, given, count)
         more |= numbers
-    for name, e in _restitutions(system, laws, restitution).items():
+    for name, e in _restitutions(system, laws, restitution, held).items():
         key = e if isinstance(e, str) else f"{name} restitution"
         laws[name] = laws[name]._replace(restitution=key)
         more |= {} if isinstance(e, str) else {key: e}
@@ -125,7 +123,7 @@ def slipping(system: System, grips: Mapping[str, Any], *, restitution: Any = Non
     rows = [row for law in laws.values() for row in law.rows]
     if len(set(rows)) < len(rows):
         raise ValueError(f"grips: a row has two names, { ({name: law.rows for name, law in laws.items()}) }")
-    _refuse_lost_normals(system, laws, count)
+    _refuse_lost_normals(system, laws, held, count)
     modes, transitions = modes_of(system, laws, named_by(laws), lambda _: _no_mode)
     places = rows_of(system, laws, named_by(laws))
     if len(modes) < np.prod([len(law.states) for law in laws.values()]):
@@ -175,7 +173,7 @@ def _law(system: System, name: Any, given: Any, count: int) -> tuple[Grip, dict[
     return law, numbers
 
 
-def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any) -> dict[str, float | str]:
+def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any, held: int) -> dict[str, float | str]:
     """Restitution, or the name of its parameter, of the contacts that may lift, by their names."""
     if restitution is None:
         return {}
@@ -183,7 +181,6 @@ def _restitutions(system: System, laws: Mapping[str, Grip], restitution: Any) ->
     if unknown := [name for name in of_each if name not in laws]:
         hint = close(unknown[0], laws) if isinstance(unknown[0], str) else ""
         raise ValueError(f"restitution: {shortly(unknown[0])} is none of the grips{hint}")
-    held = len(jax.eval_shape(lambda: system.holonomic_residual(system.at(system.group.identity(), 0.0))))
     found: dict[str, float | str] = {}
     for name, e in of_each.items():
         normal = laws[name].normal
@@ -236,12 +233,12 @@ def _listed(names: list[str]) -> str:
     return "; ".join(names) or "no names"
 
 
-def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], count: int) -> None:
+def _refuse_lost_normals(system: System, laws: Mapping[str, Grip], held: int, count: int) -> None:
     """Raise ValueError for a normal force that is the multiplier of a row which may slip, or of none."""
     g, start = system.group.identity(), jnp.zeros(())
-    size = len(jax.eval_shape(lambda: system.annihilator(system.at(g, 0.0))))
+    size = held + count
     slips = np.zeros(size, bool)
-    slips[[size - count + row for law in laws.values() for row in law.rows]] = True
+    slips[[held + row for law in laws.values() for row in law.rows]] = True
     lifts = {law.normal for law in laws.values() if law.lifts}
     slips[list(lifts)] = True
     own = () if system.multiplier_forces is None else system.multiplier_forces.function.parts

@@ -3,8 +3,8 @@ r"""Runs of systems with modes: whole steps in a mode, and the step in which it 
 In the step of a transition, which is located as an event, the method restarts at the instant with the velocity after
 it, in the next mode, and makes a shortened step to the next node of the run, in which further transitions may lie. So
 all nodes but those of the transitions are at t_k = t0 + k·dt. A step that fails, as past the end of a mode it may, is
-made in parts; so is one that is too long, by its energy or as a guard
-jumps past zero. Explicit steps that cannot follow a slow slip, which friction turns fast, are made by collocation.
+made in parts; so is one that is too long, by its energy or as a guard jumps past zero. Explicit steps that cannot
+follow a slow slip, which friction turns fast, are made by collocation.
 """
 
 from __future__ import annotations
