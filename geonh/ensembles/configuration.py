@@ -13,6 +13,7 @@ from geonh.ensembles.statistics import Statistic
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.results.events import Event
+from geonh.results.modes import Modes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +32,8 @@ class Configuration:
     most_events: int
     method_reason: str = ""
     times: np.ndarray | None = None
+    modes: Modes | None = None
+    mode: str = ""
 
     @property
     def shared(self) -> Shared:

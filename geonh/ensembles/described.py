@@ -15,7 +15,8 @@ from geonh.ensembles.labels import at_the_last
 from geonh.ensembles.stores import Store, StoreError
 from geonh.integrators.validity import Result
 from geonh.results.events import Crossings
-from geonh.results.tables import EVENT_AXES, EVENT_NAMES
+from geonh.results.modes import Switches
+from geonh.results.tables import EVENT_AXES, EVENT_NAMES, SWITCH_AXES, SWITCH_NAMES
 from geonh.results.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ class SweepStore(Store):
         if not is_run and (wrong := misfit(configuration, {"n_steps": COUNT}, "configuration")):
             return wrong
         events = configuration.get("events", [])
+        modes = configuration.get("modes", [])
+        if not (isinstance(modes, list) and all(isinstance(name, str) for name in modes)):
+            return f"configuration.modes is {shortly(modes)}"
         if is_run and not (
             isinstance(events, list) and all(isinstance(e, list) and e and isinstance(e[0], str) for e in events)
         ):
@@ -86,17 +90,24 @@ class SweepStore(Store):
     def _form_of_record(self) -> dict[str, Any]:
         ended = {"status": range(len(Result)), "k": range(2**53), "state": [PACKED]}
         ended |= {"events": [PACKED]} if self._names else {}
+        ended |= {"switches": [PACKED]} if self.modes else {}
         return self.RECORD | (ended if self._is_run else {"faults": {str: str}, "failed": range(2**53)})
 
     @property
-    def ended(self) -> bool:
-        """True if a terminal event ended the single run: the shards after it stay missing."""
-        finished = self._finished()
-        return bool(finished) and finished[-1]["status"] == Result.EVENT
+    def status(self) -> Result:
+        """How the single run stands after its last shard: unless it is SUCCESS, the shards after that stay missing."""
+        last = self._last_record()
+        return Result.SUCCESS if last is None else Result(last["status"])
+
+    @property
+    def failure(self) -> str:
+        """Step at which the single run failed, and why; "" if it did not."""
+        last = self._last_record()
+        return f"step {last['k'] + 1}: {self.status.message}" if last is not None and self.status.failed else ""
 
     def events(self) -> dict[str, tuple]:
         """Events of a single run, as variables "name:t", … of a dataset, each event along an axis of its own."""
-        parts = [unpacked(record["events"]) for record in self._finished()]
+        parts = [unpacked(record["events"]) for record in self._finished()] if self._names else []
         if not parts:
             return {}
         crossings = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
@@ -108,11 +119,29 @@ class SweepStore(Store):
                 variables[f"{name}:{what}"] = axes, getattr(of, what), {"long_name": EVENT_NAMES[what]}
         return variables
 
+    @property
+    def modes(self) -> list[str]:
+        """Names of the modes of a single run, as its arrays "mode" and "switch_source" count them."""
+        return self.about["configuration"].get("modes", [])
+
+    def switches(self) -> dict[str, tuple]:
+        """Transitions of a single run with modes, as variables "switch_t", … of a dataset, as of a trajectory."""
+        parts = [unpacked(record["switches"]) for record in self._finished()] if self.modes else []
+        if not parts:
+            return {}
+        names = Switches._fields[1:]
+        return {
+            f"switch_{name}": (
+                ("switch", *SWITCH_AXES.get(name, ())),
+                np.concatenate(values),
+                {"long_name": SWITCH_NAMES[name]},
+            )
+            for name, values in zip(names, zip(*parts, strict=True), strict=True)
+        }
+
     def last(self, nodes: xr.Dataset) -> dict[str, tuple]:
         """Last node of a single run that stopped early, as variables "g:last", … and "n_steps"; none for others."""
-        missing = set(self.missing())
-        shards = [i for i in range(self.shards) if i not in missing] if self._is_run else []
-        record = self.record(shards[-1]) if shards else None
+        record = self._last_record()
         if record is None or "last" not in record:
             return {}
         wrong = misfit(record["last"], {str: PACKED}, "last") or ", ".join({*record["last"]} - {*nodes})
@@ -123,15 +152,21 @@ class SweepStore(Store):
             variables[f"{name}:last"] = nodes[name].dims[1:], values, at_the_last(name)
         return variables
 
+    def _last_record(self) -> dict[str, Any] | None:
+        """Record of the last finished shard of a single run."""
+        missing = set(self.missing())
+        shards = [i for i in range(self.shards) if i not in missing] if self._is_run else []
+        return self.record(shards[-1]) if shards else None
+
     @property
     def _names(self) -> tuple[str, ...]:
         """Names of the events of a single run."""
         return tuple(name for name, *_ in self.about["configuration"].get("events", ())) if self._is_run else ()
 
     def _finished(self) -> list[dict[str, Any]]:
-        """Records of the finished shards of a single run with events, in their order."""
+        """Records of the finished shards of a single run with events or modes, in their order."""
         missing = set(self.missing())
-        shards = (i for i in range(self.shards) if i not in missing) if self._names else ()
+        shards = (i for i in range(self.shards) if i not in missing) if self._names or self.modes else ()
         return [record for record in map(self.record, shards) if record is not None]
 
     def first(self) -> Trajectory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
 from geonh.ensembles.statistics import statistic_from_data
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
+from geonh.integrators.validity import Result
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,14 +50,16 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     Warns
     -----
     StoreWarning
-        If shards are missing.
+        If shards are missing, or a single run failed.
     """
     store = SweepStore(path)
     faults, missing = store.faults(deep=True, of=STATISTIC), store.missing()  # statistics are read here
     if faults:
         some = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
         raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again to repair them")
-    if missing and not store.ended:
+    if store.failure:
+        warnings.warn(f"{path}: {store.failure}", StoreWarning, stacklevel=3)
+    elif missing and store.status is Result.SUCCESS:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
@@ -68,7 +72,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
     data, about = store.opened(), store.about
-    data = data.assign(store.events() | store.last(data))
+    data = data.assign(store.events() | store.switches() | store.last(data))
     _read_one_shard(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()
@@ -103,6 +107,8 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
+    if store.modes:
+        facts["modes"] = json.dumps(store.modes)
     return data.assign_attrs({**facts, "missing": missing})
 
 

@@ -110,6 +110,26 @@ def read(shared: Shared, members: Member, nodes: Nodes, observables: tuple[Obser
     return {one.name: known[one.name] for one in observables}
 
 
+def shapes_at(
+    shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Observable, ...]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of observables at one node, by name: of those wanted, as far as a system has them, and of others that were
+    found with them.
+    """
+    known = {name: np.shape(part)[2:] for name, part in zip(NODES, nodes[1:4], strict=True)}
+    node = jax.tree.map(lambda a: a[0], flattened(members, nodes))
+    functions = tuple(one for one in wanted if one.function is not None)
+    with float64():
+        if {one.name for one in wanted if one.function is None} - {*known}:
+            values = jax.eval_shape(functools.partial(_all_observables, shared), node)
+            short = {name.removeprefix("integral:"): value.shape for name, value in values.items()}
+            known |= short | {name: value.shape for name, value in values.items()}
+        if functions:
+            values = jax.eval_shape(functools.partial(_values, (shared, functions)), node)
+            known |= {name: value.shape for name, value in values.items()}
+    return known
+
+
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
     flat = flattened(members, nodes)

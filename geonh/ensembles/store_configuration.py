@@ -28,8 +28,9 @@ from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.results.digests import digest, trace_of
-from geonh.results.same_system import differences
+from geonh.results.same_system import differences, differences_of_modes
 from geonh.results.trajectory import Trajectory, describe
+from geonh.runs.switching import begun
 from geonh.version import __version__
 
 SHARD = 2**26
@@ -94,7 +95,8 @@ def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | N
 
 def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
     """First node of member 0, and its state."""
-    return first_trajectory(sweep.shared, sweep.members.member(0), sweep.save_every, sweep.method_reason)
+    first, state = first_trajectory(sweep.shared, sweep.members.member(0), sweep.save_every, sweep.method_reason)
+    return (first if sweep.modes is None else begun(sweep.modes, sweep.mode, first)), state
 
 
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
@@ -119,6 +121,7 @@ def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
         "statistics": [[s.as_data(), _trace(sweep, s.observable.function)] for s in sweep.statistics],
         "events": [[e.name, e.direction, e.stop, _trace(sweep, e.function)] for e in sweep.events],
         "most_events": sweep.most_events,
+        **({} if sweep.modes is None else {"modes": list(sweep.modes.names), "mode": sweep.mode}),
         "geonh": __version__,
         "jax": jax.__version__,
     }
@@ -148,7 +151,10 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
         before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
-        changes = differences(before, before.function_values, first.system, first.clock)
+        if sweep.modes is None:
+            changes = differences(before, before.function_values, first.system, first.clock)
+        else:
+            changes = differences_of_modes(before, before.function_values, sweep.modes, first.clock)
         lines = [f"{name}: {words}" for name, words in changes.items()]
     if lines:
         words = "\n".join(f"  {line}" for line in lines)

@@ -68,6 +68,8 @@ class Sweep(Configuration):
         Reason for the method if none was named, as in ``default_method``; else "".
     times : ndarray, shape=[N], or None
         Times of the saved nodes where members have steps of their own.
+    modes, mode : Modes or None, str
+        All modes of a streamed run, and the one in which it begins, that of ``system``.
     """
 
     @classmethod

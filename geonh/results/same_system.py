@@ -228,31 +228,37 @@ def parameters_of(modes: Modes) -> dict[str, Any]:
 
 
 def refuse_other_modes(trajectory: Record, known: FunctionValues | None, modes: Any, clock: Clock | None) -> None:
-    """Raise TypeError for no ``Modes``, ValueError for others than those of a run: other names, space, parameters, or
-    functions than the known ones. Without a clock, forces and controls are not compared.
-    """
+    """Raise TypeError for no ``Modes``, ValueError for others than those of a run."""
     if not isinstance(modes, Modes):
         raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
-    a = trajectory.attributes
-    same = list(modes.names) == list(a.get("modes", ())) and modes.name == a["system"]
-    theirs, ours = a["parameters"], parameters_of(modes)
-    if not same or ours != theirs:
-        what = f"{modes.name} of {', '.join(modes.names)}"
-        if same:
-            pairs = [(theirs[mode], ours[mode]) for mode in modes.names]
-            names = dict.fromkeys(name for pair in pairs for one in pair for name in one)
-            differ = [name for name in names if any(a.get(name, "") != b.get(name, "") for a, b in pairs)]
-            what = f"their parameters differ in {', '.join(differ)}"
-        raise ValueError(f"these are not the modes of the run of {a['system']}: {what}")
-    refuse_another_space(trajectory, modes.systems[0])
-    if known is None:
-        return
-    if changes := _different_functions(known, function_values(trajectory, modes, clock, known.nodes), clock):
+    if changes := differences_of_modes(trajectory, known, modes, clock):
         details = "\n".join(f"  {name}: {words}" for name, words in changes.items())
         raise ValueError(
-            f"these are not the modes of the run of {a['system']}:\n{details}\n"
+            f"these are not the modes of the run of {trajectory.attributes['system']}:\n{details}\n"
             "begin another run from its last node to go on with them: solve(modes, mode=run.mode[-1], g0=..., xi0=...)"
         )
+
+
+def differences_of_modes(
+    trajectory: Record, known: FunctionValues | None, modes: Modes, clock: Clock | None
+) -> dict[str, str]:
+    """Differences between modes and those of a trajectory, by name: of their names, parameters, or functions.
+
+    Without a clock, forces and controls are not compared; without known values, no functions are. ValueError for
+    another space.
+    """
+    a = trajectory.attributes
+    theirs, ours = [a["system"], list(a.get("modes", ()))], [modes.name, list(modes.names)]
+    if theirs != ours:
+        there, here = (f"{name} of {', '.join(names)}" for name, names in (theirs, ours))
+        return {"modes": f"{there} there, {here} here"}
+    known_there, known_here = a["parameters"], parameters_of(modes)
+    if known_there != known_here:
+        return {"parameters": "; ".join(_unequal("", known_there, known_here))}
+    refuse_another_space(trajectory, modes.systems[0])
+    if known is None:
+        return {}
+    return _different_functions(known, function_values(trajectory, modes, clock, known.nodes), clock)
 
 
 def _different_functions(known: FunctionValues, here: FunctionValues, clock: Clock | None) -> dict[str, str]:

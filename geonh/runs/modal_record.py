@@ -59,10 +59,9 @@ def joined_crossings(found: Sequence[Crossings], names: Sequence[str], size: int
     """Events of these names in all modes, of points with ``size`` entries and velocities of dimension n; nan for the
     multipliers that a mode has not.
     """
-    some, names = [c for c in found if len(c.t)], tuple(names)
-    m = max((c.multipliers.shape[1] for c in some), default=0)
+    names, m = tuple(names), max((c.multipliers.shape[1] for c in found), default=0)
     joined = Crossings.none(names, size, n, m)
-    for c in some:
+    for c in found:
         lam = np.full((len(c.t), m), np.nan)
         lam[:, : c.multipliers.shape[1]] = c.multipliers
         which = np.array([names.index(c.names[i]) for i in c.which], np.int64)

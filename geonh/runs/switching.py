@@ -71,6 +71,11 @@ def guard_fault(modes: Modes, mode: int, t: Any, g: Any) -> str:
     return next(filter(None, faults), "")
 
 
+def begun(modes: Modes, mode: str, first: Trajectory) -> Trajectory:
+    """Trajectory of one node in a mode, of the modes, from one of its system; ValueError for a start beyond a guard."""
+    return _in_progress(modes, modes.index(mode), first).trajectory_so_far()
+
+
 def solve_modes(
     modes: Modes,
     mode: int,
@@ -80,6 +85,12 @@ def solve_modes(
     checkpoint: str | os.PathLike | None,
 ) -> Trajectory:
     """Run from the start that a trajectory of one node holds, in the mode of an index, as ``solve`` documents it."""
+    run = _in_progress(modes, mode, begin).run
+    return _advanced(run, begin, n_steps, progress, checkpoint)
+
+
+def _in_progress(modes: Modes, mode: int, begin: Trajectory) -> ModalRunInProgress:
+    """Run from the start that a trajectory of one node holds; ValueError if that is beyond a guard."""
     problem, state = begin.problem, begin.state
     assert state is not None
     if fault := guard_fault(modes, mode, begin.t0, state.g):
@@ -87,7 +98,7 @@ def solve_modes(
     status = Result(int(state.status))
     run = ModalRun(modes, problem.method, problem.clock, begin.watched, begin.save_every, mode, state, status)
     run.save(state, begin.t0)
-    return _advanced(run, begin, n_steps, progress, checkpoint)
+    return ModalRunInProgress(run, begin)
 
 
 def _advanced(

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import geonh as gn
 from geonh.cli import app
-from geonh.ensembles import Sweep, streaming
+from geonh.ensembles import Sweep, stream_run
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.groups import Translations
 
@@ -24,7 +24,7 @@ RUN = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "save_every": 2}
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(streaming, "SHARD", 8 * 7 * 60)
+    monkeypatch.setattr(stream_run, "SHARD", 8 * 7 * 60)
 
 
 @pytest.mark.parametrize("method", ["rk4", "gni"])
@@ -219,7 +219,7 @@ def test_the_last_node_before_a_stop_is_kept_by_every_run(tmp_path, save_every, 
 @pytest.mark.parametrize("method", [None, "gauss4"])
 @pytest.mark.parametrize("save_every", [1, 3])
 def test_steps_that_a_tolerance_chooses_are_streamed_and_extended(method, save_every, tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "SHARD", 8 * 11 * 9)  # nine nodes
+    monkeypatch.setattr(stream_run, "SHARD", 8 * 11 * 9)  # nine nodes
     event = gn.Event(lambda t, g, xi, lam: xi[1] - 0.05, name="reversal")
     sleigh = gn.systems.chaplygin_sleigh()
     given = {"xi0": [0.8, -0.5, 0.0], "tolerance": 1e-8, "save_every": save_every, "events": event}

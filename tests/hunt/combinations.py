@@ -511,9 +511,9 @@ def killed(base: Base, run: gn.Trajectory, folder: Path) -> Iterator[str]:
 
 def stream_of(base: Base, n: int, store: Any) -> Any:
     """The run of ``killed``."""
-    from geonh.ensembles import streaming
+    from geonh.ensembles import stream_run
 
-    streaming.SHARD = 50_000
+    stream_run.SHARD = 50_000
     small = base.start | {"dt": base.dt / 200}
     return gn.stream(base.system, base.method, **small, n_steps=n, save_every=20, store=store)
 

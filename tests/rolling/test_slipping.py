@@ -198,7 +198,7 @@ def test_constraints_on_positions_stay(tmp_path):
     np.testing.assert_array_equal(loaded.xi, run.xi)
     gn.resume(loaded, 5, system=modes, method=gn.Gauss(2))
     assert "bead force" in modes.systems[0].parameters
-    with pytest.raises(ValueError, match="their parameters differ in bead force"):
+    with pytest.raises(ValueError, match="bead force = "):
         gn.resume(loaded, 5, system=slipping(bead, {"bead": (0, 1.1)}), method=gn.Gauss(2))
 
 

@@ -49,7 +49,7 @@ class StoreError(FileError):
 
 
 class StoreWarning(UserWarning):
-    """A store has missing shards."""
+    """A store has missing shards, or the run in it failed."""
 
 
 def _records_folder(folder: Path) -> Path:
