@@ -33,7 +33,7 @@ BELOW = 1e-9
 
 
 class Gap(eqx.Module):
-    """Height of a contact above its surface, φ, as a guard; it counts as zero to half of what lets a body land.
+    """Height of a contact above its surface, φ, as a guard; a body lands at φ = −``SLACK``, and leaves from there.
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ class Gap(eqx.Module):
     closed: System
     row: int = eqx.field(static=True, default=0)
     rounding: ClassVar[float] = SLACK / 2
+    """Largest distance from zero, m, that is due to rounding."""
 
     def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
         return self._height((t, g)) + SLACK
@@ -54,6 +55,15 @@ class Gap(eqx.Module):
         """Fault of a free contact that begins at (t, g); "" if there is none."""
         height = float(computed(Gap._height, self, (np.asarray(t, float), g)))
         return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
+
+    def rate(self, t: Any, g: Any, xi: Any) -> float:
+        """Velocity with which the contact opens, φ̇."""
+        return float(computed(Gap._opening, self, (np.asarray(t, float), g, xi)))
+
+    def _opening(self, place: tuple) -> Array:
+        t, g, xi = place
+        x = self.closed.at(g, t)
+        return self.closed.annihilator(x)[self.row] @ xi - self.closed.right_hand_side(x)[self.row]
 
     def _height(self, place: tuple) -> Array:
         t, g = place
@@ -69,13 +79,18 @@ class Touching(NamedTuple):
         Rows along the normals and of the slips; zero where there are none.
     right : array, shape=[k, 1 + d]
         Velocities of what is touched, along these.
-    touches : array of bool, shape=[k]
-        False for contacts that are open, and for those without a height.
+    heights : array, shape=[k]
+        Gaps, in metres; infinite of contacts without a height.
     """
 
     rows: Array
     right: Array
-    touches: Array
+    heights: Array
+
+    @property
+    def touches(self) -> Array:
+        """False for contacts that are open, and for those without a height, shape=[k]."""
+        return self.heights <= BELOW
 
     def velocities(self, xi: Array) -> Array:
         """Velocities along the rows, shape=[k, 1 + d]."""
@@ -96,11 +111,12 @@ def touching(closed: System, grips: Sequence[Grip], t: Any, g: Any) -> Touching:
     ]
     heights = jnp.stack([phi[grip.normal] if grip.lifts else jnp.asarray(np.inf) for grip in grips])
     places = jnp.array(of_each)
-    return Touching(rows[places], right[places], heights <= BELOW)
+    return Touching(rows[places], right[places], heights)
 
 
 class Landing(eqx.Module):
-    """Velocity after an impact of all contacts that are closed.
+    """Point and velocity after an impact of all contacts that are closed; those that stay so are put on their surfaces,
+    the others where they would land.
 
     Parameters
     ----------
@@ -124,7 +140,9 @@ class Landing(eqx.Module):
                 return f"parameter {name!r} must be between 0 and 1, got {e:g}"
         return ""
 
-    def __call__(self, t: Array, g: Any, xi: Array) -> Array:
+    def __call__(self, t: Array, g: Any, xi: Array) -> tuple[Any, Array]:
+        near = touching(self.closed, self.grips, t, g)
+        g = self._moved(t, g, xi, near, -near.heights)
         x, at, parameters = self.bare.at(g, t), touching(self.closed, self.grips, t, g), self.closed.parameters
         rows = jnp.where(at.touches[:, None, None], at.rows, 0.0)
         right = jnp.where(at.touches[:, None], at.right, 0.0)
@@ -132,12 +150,23 @@ class Landing(eqx.Module):
         e, mu = (jnp.stack([jnp.asarray(parameters[name], float) for name in names]) for names in self._names)
         e = jnp.where(jnp.abs(e) * approach > RESTING, e, 0.0)
         after = collided(self.bare, x, xi, Contacts(rows[:, 0], rows[:, 1:], right, mu, e)).xi
-        return self._held(x, after, rows.reshape(-1, xi.size), right.ravel(), kept(rows @ after - right, after).ravel())
+        holds = kept(rows @ after - right, after)
+        after = self._held(x, after, rows.reshape(-1, xi.size), right.ravel(), holds.ravel())
+        return self._moved(t, g, after, at, jnp.where(holds[:, 0], 0.0, -SLACK)), after
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
         """Names of the parameters that are restitution and friction of each contact."""
         return [str(grip.restitution) for grip in self.grips], [grip.kinetic for grip in self.grips]
+
+    def _moved(self, t: Array, g: Any, xi: Array, at: Touching, up: Array) -> Any:
+        """Point at which the contacts that touch are that much higher, shape=[k], by a step in the kinetic metric."""
+        touches = at.touches
+        rows = jnp.where(touches[:, None], at.rows[:, 0], 0.0)
+        lifts = changes(self.bare, self.bare.at(g, t), xi, rows)
+        response = rows @ lifts.T + jnp.diag(jnp.where(touches, 0.0, 1.0))
+        group = self.bare.group
+        return group.compose(g, group.exp(solve(response, jnp.where(touches, up, 0.0)) @ lifts))
 
     def _held(self, x: Any, xi: Array, rows: Array, right: Array, holds: Array) -> Array:
         """Velocity on those rows that hold, to rounding."""

@@ -89,10 +89,17 @@ def located_zeros(
         return at(row, s, s, np.ones(len(s))).value
 
     row, side = np.nonzero(ends == 0)
+    after_zero = np.zeros(ends.shape)
     if len(row):
         ends = ends.copy()
-        ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
+        after_zero[row, side] = np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST)))
+        ends[row, side] = LEAST * np.sign(after_zero[row, side])
     intervals = brackets(sample, ends)
+    leaves_zero = (intervals.a == 0) & (np.abs(intervals.at_a) == LEAST) & (intervals.b > NEAREST)
+    intervals = intervals._replace(  # nearer to a zero, from which the function leaves, its sign is due to rounding
+        a=np.where(leaves_zero, NEAREST, intervals.a),
+        at_a=np.where(leaves_zero, after_zero[intervals.row, 0], intervals.at_a),
+    )
     intervals = intervals.taken(crossed(intervals.at_a, intervals.at_b, directions[intervals.row]))
     zero = at(intervals.row, intervals.a, intervals.b, intervals.at_a)
     change = np.abs(intervals.at_b - intervals.at_a)
@@ -261,11 +268,13 @@ def isolated(problem: Problem, search: Search) -> Isolated:
     ``located_zeros`` does, if the first samples isolate it.
     """
     directions = jnp.array([event.direction for event in problem.events])
-    samples, places = jnp.asarray([NEAREST, *PLACES[1:-1]]), jnp.asarray(PLACES)
+    samples, from_zero = jnp.asarray([NEAREST, *PLACES[1:-1]]), search.at_a == 0
+    # nearer to a zero, from which the function leaves, its sign is due to rounding
+    places = jnp.asarray(PLACES).at[0].set(jnp.where(from_zero, NEAREST, 0.0))
 
     def values_of(found: Array) -> tuple[Array, Array]:
-        """Values at ``PLACES`` from those at the samples, and the index of the first interval with a sign change."""
-        begin = jnp.where(search.at_a == 0, LEAST * jnp.sign(jnp.nan_to_num(found[0])), search.at_a)
+        """Values at the places from those at the samples, and the index of the first interval with a sign change."""
+        begin = jnp.where(from_zero, jnp.nan_to_num(found[0]), search.at_a)
         values = jnp.stack([begin, *found[1:], jnp.asarray(search.b)])
         return values, jnp.argmax((values[1:] > 0) != (values[:-1] > 0))
 

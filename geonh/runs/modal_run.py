@@ -257,6 +257,10 @@ class ModalRun:
         """
         values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
         for i, guard in enumerate(loop.guards):
+            by_rounding = abs(values[i]) <= getattr(guard.function, "rounding", -1.0)
+            if by_rounding and guard.function.rate(_beginning(loop), state.g, loop.begin.xi) * guard.direction < 0:
+                loop.begin.values[i] = 0.0
+                continue
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * guard.direction > 0):
@@ -265,10 +269,8 @@ class ModalRun:
             soon = float(loop.values_soon(state, SOON * self.clock.dt / clock.dt if vanished else SOON)[i])
             back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
-            leaves = (soon - values[i]) * guard.direction < 0
-            past = past and not (leaves and abs(values[i]) <= getattr(guard.function, "rounding", 0.0))
             if soon < values[i] if vanished else past:
-                t = np.array([clock.t0 + int(state.k) * clock.dt], float)
+                t = np.array([_beginning(loop)], float)
                 one, step = np.array([i]), np.array([int(state.k)])
                 return Crossings(loop.names, one, step, t, vector(state.g)[None], loop.begin.xi[None], np.zeros((1, 0)))
             if not vanished:
@@ -290,7 +292,7 @@ class ModalRun:
         """
         begin, clock = loop.begin, loop.clock
         last = self.switches[-1].t if self.switches else self.since
-        if not _is_same(last, clock.t0 + int(begin.state.k) * clock.dt, self.clock.dt):
+        if not _is_same(last, _beginning(loop), self.clock.dt):
             return
         if np.any(loop.crosses_both_ways & (begin.values != 0)):
             soon = loop.values_soon(begin.state)
@@ -335,6 +337,11 @@ class ModalRun:
     def all_crossings(self, size: int) -> Crossings:
         """Events in all modes, of points with ``size`` entries."""
         return joined_crossings(self.crossings, [event.name for event in self.events], size, self.system.group.dim)
+
+
+def _beginning(loop: ModeLoop) -> float:
+    """Time at which a loop begins."""
+    return float(loop.clock.t0 + int(loop.begin.state.k) * loop.clock.dt)
 
 
 def _is_same(t: float, other: float, dt: float) -> bool:

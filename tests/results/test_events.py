@@ -114,6 +114,18 @@ def test_a_bead_leaves_the_sphere_where_its_force_vanishes():
     assert np.all(np.hypot(*after.g[1:].T) > np.hypot(*at.g[0]))
 
 
+@pytest.mark.parametrize("returns", [3e-7, 4e-7])
+def test_rounding_near_a_zero_from_which_a_function_leaves_is_no_event(returns):
+    """It comes back, which is one; just after the start an error of 3e-14 gives it the other sign."""
+
+    def rises(t, g, xi, lam):
+        return 1e-6 * t * (1 - t / returns) - 3e-14 * jnp.tanh(1e12 * t)
+
+    run = gn.solve(SLEIGH, "rk4", xi0=START, dt=0.01, n_steps=100, events=gn.Event(rises, direction=-1, name="comes"))
+    exact = returns / 2 * (1 + np.sqrt(1 - 12e-8 / returns))
+    np.testing.assert_allclose(run.events["comes"].t, [exact], atol=1e-14)
+
+
 def test_directions_times_and_backwards():
     plane = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
     events = [

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import geonh as gn
 from geonh import rolling
+from geonh.bodies import Joint, Link, Wheel, tree
 from geonh.groups import Translations
 from geonh.integrators import Result
 from geonh.rolling import slipping
@@ -260,3 +262,38 @@ def test_a_known_force_has_no_impulse():
 def test_contacts_with_heights_all_have_a_restitution():
     with pytest.raises(ValueError, match="give that of 'rear' too"):
         slipping(scooter(), {"rear": (0, 0.3, 0), "front": (1, 0.3, 1)}, restitution={"front": 0.3})
+
+
+@pytest.mark.slow
+def test_random_falls_of_a_bicycle_on_a_free_root():
+    """Wheels of a tree, tilted in all directions, to where they lie almost flat: rebounds accumulate beside a slip."""
+
+    def wheel(name, ahead):
+        joint = Joint("continuous", name, axis=(0, 1, 0), place=(ahead, 0, 0))
+        return Link(name, 1.0, (0, 0, 0), (0.03, 0.05, 0.03), "frame", joint)
+
+    frame = Link("frame", 8.0, (0.1, 0.0, 0.1), (0.4, 0.9, 0.8), "", Joint("free", "pose"))
+    links = [frame, wheel("rear", -0.4), wheel("front", 0.5)]
+    bicycle = tree(links, contacts=[Wheel("rear", WHEEL), Wheel("front", WHEEL)], name="bicycle")
+    mu, e = np.array([0.6, 0.5]), {"rear": 0.4, "front": 0.3}
+    modes = slipping(bicycle, {name: (name, m, name) for name, m in zip(e, mu, strict=True)}, restitution=e)
+    gaps_of = jax.jit(jax.vmap(lambda g: bicycle.holonomic_residual(bicycle.at(g, 0.0))))
+    n_switches = 0
+    for seed in range(48):
+        rng = np.random.default_rng(seed)
+        pose = np.eye(4)
+        pose[:3, :3] = Rotation.from_euler("xyz", rng.normal(size=3) * [0.2, 0.15, 1.0]).as_matrix()
+        pose[2, 3] = 0.7
+        omega, v = rng.normal(size=3) * 0.5, rng.normal(size=3) * [2.0, 0.7, 0.3]
+        start = {"g0": (pose, *bicycle.group.identity()[1:]), "xi0": [*omega, *v, *(rng.normal(size=2) * 5)]}
+        run = gn.solve(modes, "gauss4", mode="rear free and front free", **start, dt=0.002, n_steps=400, throw=False)
+        assert run.status == Result.SUCCESS, (seed, run.message)
+        n_switches += len(run.switches.t)
+        with jax.enable_x64(True):
+            assert np.array(gaps_of(run.g)).min() > -1e-12, seed
+        normal, force = run.multipliers[:, :2], run.multipliers[:, 2:].reshape(-1, 2, 2)
+        assert np.nanmin(normal, initial=0.0) > -1e-6, seed
+        held = np.isfinite(force[..., 0]) & np.isfinite(normal)
+        assert np.all((np.linalg.norm(force, axis=2) - mu * normal)[held] < 1e-6), seed
+        assert np.diff(run.energy).max() < 3e-6 * run.energy[0], seed  # steps past a wheel that lies almost flat
+    assert n_switches > 2000
