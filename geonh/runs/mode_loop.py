@@ -41,6 +41,8 @@ GAIN = 1e-3
 """Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
 ROUNDING = 1e-10
 """Rise of the energy, relative to it, that is none."""
+NEARBY = 1e-6
+"""Distance before a zero at which a step must succeed, relative to its own."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 
@@ -209,7 +211,8 @@ class ModeLoop(Watching):
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
-        energy has risen, or the guard of a transition jumps, until the first zero that counts.
+        energy has risen, or the guard of a transition jumps, until the first zero that counts; or where shorter steps
+        fail, beyond which that zero was found.
         """
         jumps = zeros.jumped & ~self.crosses_both_ways[zeros.which]
         counts = np.flatnonzero(~zeros.jumped | jumps)
@@ -217,13 +220,20 @@ class ModeLoop(Watching):
         if failure or not len(counts):
             return failure
         first = counts[np.argmin(zeros.t[counts])]
-        if jumps[first]:
+        if jumps[first] or self._is_beyond_failures(here, zeros, first):
             return Result.STEP
         if not _takes_energy(self.system):
             return failure
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
         return Result.STEP if first_of_batch(self._gains(batch_of_one(step))) else failure
+
+    def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
+        """True if the step to just before a zero fails."""
+        node, which = Node.of(here.state), zeros.which[i : i + 1]
+        s = (zeros.t[i : i + 1] - self.clock.t0) / self.clock.dt - int(here.state.k)
+        before = s * (1 - NEARBY)
+        return not np.isfinite(self._locate(Search(batch_of_one(node), which, before, before, np.ones(1))).value[0])
 
     @cached_property
     def _gains(self) -> Callable[[Any], Any]:

@@ -293,7 +293,8 @@ def test_random_falls_of_a_bicycle_on_a_free_root():
             assert np.array(gaps_of(run.g)).min() > -1e-12, seed
         normal, force = run.multipliers[:, :2], run.multipliers[:, 2:].reshape(-1, 2, 2)
         assert np.nanmin(normal, initial=0.0) > -1e-6, seed
-        held = np.isfinite(force[..., 0]) & np.isfinite(normal)
+        lasts = np.diff(run.t, append=np.inf) > 0  # a mode that is left at once has a node beyond its limits
+        held = np.isfinite(force[..., 0]) & np.isfinite(normal) & lasts[:, None]
         assert np.all((np.linalg.norm(force, axis=2) - mu * normal)[held] < 1e-6), seed
         assert np.diff(run.energy).max() < 3e-6 * run.energy[0], seed  # steps past a wheel that lies almost flat
     assert n_switches > 2000
