@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -135,6 +135,16 @@ class SlipEnds(Event):
         if self.which >= len(frictions):
             raise ValueError(f"which must be the number of one of {len(frictions)} frictions, got {self.which}")
         return frictions[self.which].speed(t, system.action.at(g), xi, system.parameters)
+
+
+@runtime_checkable
+class WithRate(Protocol):
+    """Function of an event whose rate along a motion is known: at values up to ``rounding`` that tells its sign."""
+
+    rounding: ClassVar[float]
+
+    def rate(self, t: Any, g: Any, xi: Any) -> float:
+        """Derivative by the time at a point of a motion."""
 
 
 def _no_slip(t: Any, g: Any, xi: Any, lam: Any) -> Any:

@@ -19,7 +19,7 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.system import System
-from geonh.results.events import Crossings, Event, SlipEnds
+from geonh.results.events import Crossings, Event, SlipEnds, WithRate
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.runs.event_loop import Watched
@@ -257,8 +257,7 @@ class ModalRun:
         """
         values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
         for i, guard in enumerate(loop.guards):
-            by_rounding = abs(values[i]) <= getattr(guard.function, "rounding", -1.0)
-            if by_rounding and guard.function.rate(_beginning(loop), state.g, loop.begin.xi) * guard.direction < 0:
+            if self._opens(loop, i):
                 loop.begin.values[i] = 0.0
                 continue
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
@@ -276,6 +275,14 @@ class ModalRun:
             if not vanished:
                 loop.begin.values[i] = 0.0
         return None
+
+    @staticmethod
+    def _opens(loop: ModeLoop, i: int) -> bool:
+        """True if the value of a guard is zero by rounding, and its rate leads away from zero."""
+        guard, begin = loop.guards[i], loop.begin
+        if not isinstance(guard.function, WithRate) or abs(begin.values[i]) > guard.function.rounding:
+            return False
+        return guard.function.rate(_beginning(loop), begin.state.g, begin.xi) * guard.direction < 0
 
     @staticmethod
     def _has_missed(loop: ModeLoop, after: Watched) -> bool:
