@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,38 @@ from geonh.results.modes import Modes
 from geonh.results.observables import Observed
 from geonh.results.trajectory import Trajectory, describe, with_reason
 from geonh.runs.modal_record import rows_at
+from geonh.runs.modal_run import ModalRun
 from geonh.version import __version__
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+class MembersOnDemand(Sequence["Trajectory | None"]):
+    """Trajectories of members, each made of its run when it is first asked for; None of those that have none.
+
+    Parameters
+    ----------
+    runs : sequence of ModalRun or None
+    trajectory : callable
+        Trajectory of a run, and of the number of its member.
+    """
+
+    def __init__(self, runs: Sequence[ModalRun | None], trajectory: Callable[[ModalRun, int], Trajectory]) -> None:
+        self.runs, self._trajectory = runs, trajectory
+        self._made: dict[int, Trajectory] = {}
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        run = self.runs[i]
+        if run is not None and i not in self._made:
+            self._made[i] = self._trajectory(run, i)
+        return self._made.get(i)
 
 
 @argument_type
@@ -41,7 +69,7 @@ class ModalEnsemble(Observed):
         Initial data of each member.
     k : ndarray of int, shape=[N]
         Step numbers of the saved nodes.
-    runs : tuple of Trajectory or None
+    runs : sequence of Trajectory or None
         Members; None of those that did not start, or were interrupted.
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
@@ -70,7 +98,7 @@ class ModalEnsemble(Observed):
     method_reason: str
     batch: Batch
     k: np.ndarray
-    runs: tuple[Trajectory | None, ...] = field(repr=False)
+    runs: MembersOnDemand = field(repr=False)
     faults: dict[int, str]
 
     def __len__(self) -> int:
@@ -137,7 +165,7 @@ class ModalEnsemble(Observed):
     @property
     def status(self) -> np.ndarray:
         stopped = [Result.START if i in self.faults else Result.INTERRUPTED for i in range(len(self))]
-        return np.array([int(s if run is None else run.status) for run, s in zip(self.runs, stopped, strict=True)])
+        return np.array([int(s if run is None else run.status) for run, s in zip(self.runs.runs, stopped, strict=True)])
 
     @property
     def success(self) -> np.ndarray:
@@ -145,18 +173,18 @@ class ModalEnsemble(Observed):
 
     @property
     def n_steps(self) -> np.ndarray:
-        return np.array([0 if run is None or run.state is None else int(run.state.k) for run in self.runs])
+        return np.array([0 if run is None else int(run.state.k) for run in self.runs.runs])
 
     @property
     def n_switches(self) -> np.ndarray:
-        return np.array([0 if run is None or run.switches is None else len(run.switches.t) for run in self.runs])
+        return np.array([0 if run is None else len(run.switches) for run in self.runs.runs])
 
     @property
     def switch_times(self) -> np.ndarray:
         times = np.full((len(self), int(self.n_switches.max(initial=0))), np.nan)
-        for i, run in enumerate(self.runs):
-            if run is not None and run.switches is not None:
-                times[i, : len(run.switches.t)] = run.switches.t
+        for i, run in enumerate(self.runs.runs):
+            if run is not None:
+                times[i, : len(run.switches)] = [switch.t for switch in run.switches]
         return times
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from geonh.arguments.precision import float64, refuse_traced
 from geonh.arguments.validators import as_count
 from geonh.ensembles.batch import Batch, Member, Shared, as_members, parted_controls
 from geonh.ensembles.draws import is_drawn
-from geonh.ensembles.modal import ModalEnsemble
+from geonh.ensembles.modal import MembersOnDemand, ModalEnsemble
 from geonh.ensembles.progress import member_starts
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
@@ -30,10 +31,14 @@ from geonh.results.modes import Modes
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
+from geonh.runs.modal_batch import ModalBatch
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import ModeLoop
 from geonh.runs.start import as_start
 from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_fault, refuse_for_modes
+
+TOGETHER = 8
+"""Fewest members that are run at once, by programs of their own."""
 
 
 @dataclass
@@ -66,7 +71,7 @@ class ModalMembers:
     def solved(self, threads: int, report: Callable[[int, int], None]) -> ModalEnsemble:
         """Run all members; after Ctrl-C those that were finished."""
         size = self.batch.size
-        runs: list[Trajectory | None] = [None] * size
+        runs: list[ModalRun | None] = [None] * size
         per = self.n_steps // self.save_every + 1
         width = (
             sum(np.size(a) // size for a in jax.tree.leaves(self.batch.members.g)) + 2 * self.batch.members.xi[0].size
@@ -75,47 +80,74 @@ class ModalMembers:
         starts = member_starts(self.shared, self.batch.members)
         for i in [i for i in range(size) if i not in starts.faults]:
             member = jax.tree.map(lambda a, i=i: a[i], self.batch.members)
-            fault = self.modes.fault(self._varied(member)) if self.batch.varied else ""
+            varied = self._varied(member)
+            fault = self.modes.fault(varied) if varied else ""
             if fault := fault or guard_fault(self.modes, self.which, member.t0, member.g):
                 starts.faults[i] = fault
+        begun = [i for i in range(size) if i not in starts.faults]
+        states = {i: jax.tree.map(lambda a, i=i: a[i], starts.states) for i in begun}
+        done = self._together if self._is_alike else self._on_threads
+        with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
+            for n in done(states, runs, threads):
+                report(n + len(starts.faults), size)
+        k = np.arange(per) * self.save_every
+        members = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
+        return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, members, dict(starts.faults))
+
+    @property
+    def _is_alike(self) -> bool:
+        """True if all members have the same programs, and are many."""
+        of_members = self.batch.members.controls is not None or set(self.batch.varied) - {"xi0", "g0", "dt", "t0"}
+        return not (self.events or of_members) and self.batch.size >= TOGETHER
+
+    def _together(self, states: dict[int, State], runs: list[ModalRun | None], threads: int) -> Iterator[int]:
+        """Run members at once; yields the number of those that have ended."""
+        loops: dict[int, ModeLoop] = {}
+        for i, state in states.items():
+            runs[i] = self._begun(i, state, loops)
+        batch = ModalBatch([run for run in runs if run is not None], self.n_steps, threads)
+        yield from batch.advance()
+        yield len(states)
+
+    def _on_threads(self, states: dict[int, State], runs: list[ModalRun | None], threads: int) -> Iterator[int]:
+        """Run members on threads; yields the number of those that have ended."""
         with ThreadPoolExecutor(threads) as pool:
-            waiting = {
-                pool.submit(self._one, i, jax.tree.map(lambda a, i=i: a[i], starts.states)): i
-                for i in range(size)
-                if i not in starts.faults
-            }
+            waiting = {pool.submit(self._one, i, state): i for i, state in states.items()}
             try:
                 for done, future in enumerate(as_completed(waiting)):
                     runs[waiting[future]] = future.result()
-                    report(done + 1 + len(starts.faults), size)
-            except KeyboardInterrupt:
-                pool.shutdown(wait=True, cancel_futures=True)
+                    yield done + 1
             except BaseException as error:
                 pool.shutdown(wait=True, cancel_futures=True)
-                error.add_note(f"geonh: of member {waiting[future]}")
+                if not isinstance(error, KeyboardInterrupt):
+                    error.add_note(f"geonh: of member {waiting[future]}")
                 raise
-        k = np.arange(per) * self.save_every
-        return ModalEnsemble(
-            self.modes, self.shared.method, self.reason, self.batch, k, tuple(runs), dict(starts.faults)
-        )
 
-    def _one(self, i: int, state: State) -> Trajectory:
+    def _one(self, i: int, state: State) -> ModalRun:
         """Run of a member from its state at node 0."""
+        run = self._begun(i, state, self._loops())
+        run.advance(self.n_steps)
+        return run
+
+    def _begun(self, i: int, state: State, loops: dict[int, ModeLoop]) -> ModalRun:
+        """Run of a member with node 0, and these programs, which serve one member after another."""
         member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
         varied = self._varied(member)
         modes = self.modes.with_values(varied)
-        method = self.shared.method
         controls = self.shared.controls if member.controls is None else member.controls
         clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)
-        run = ModalRun(modes, method, clock, self.events, self.save_every, self.which, state, Result(int(state.status)))
-        if not varied and member.controls is None:  # the programs of a thread serve one member after another
-            run.loops = self._loops()
+        status = Result(int(state.status))
+        run = ModalRun(modes, self.shared.method, clock, self.events, self.save_every, self.which, state, status)
+        if not varied and member.controls is None:
+            run.loops = loops
         run.save(state, float(clock.t0))
+        return run
+
+    def _trajectory(self, run: ModalRun, state: State) -> Trajectory:
+        """Trajectory of a run that began at a state."""
+        system = run.modes.systems[self.which]
         with float64():
-            begun = new_trajectory(
-                Problem(modes.systems[self.which], method, clock), state, self.save_every, self.reason
-            )
-        run.advance(self.n_steps)
+            begun = new_trajectory(Problem(system, run.method, run.clock), state, self.save_every, self.reason)
         return ModalRunInProgress(run, begun).trajectory_so_far()
 
     def _varied(self, member: Member) -> dict[str, Any]:

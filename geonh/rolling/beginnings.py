@@ -51,7 +51,8 @@ def beginning(
     basis : array, shape=[j, k]
         Directions of length one among those of the slip.
     """
-    against = -force / jnp.sqrt(force @ force)
+    some = force @ force > 0  # where there is none, as in contacts that open at this instant, all directions are alike
+    against = jnp.where(some, -force, jnp.eye(len(force))[0]) / jnp.sqrt(jnp.where(some, force @ force, 1.0))
 
     def accelerated(d: Array) -> Array:
         assert slides.multiplier_forces is not None
@@ -71,7 +72,8 @@ def beginning(
         size = jnp.sqrt(change @ change)
         change = change / jnp.where(size > 0, size, 1.0)
         mean = jnp.where(size > 0, d + change, d)
-        return mean / jnp.sqrt(mean @ mean)
+        some = mean @ mean > 0
+        return jnp.where(some, mean, d) / jnp.sqrt(jnp.where(some, mean @ mean, 1.0))
 
     first = accelerated(against)
     by_friction = (first - accelerated(-against)) / 2

@@ -35,7 +35,7 @@ from jax import Array, lax
 
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine import computed
+from geonh.engine import batch_of_one, mapped
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction, limits_fault
 from geonh.mechanics.impacts import struck
@@ -199,10 +199,13 @@ class _Next(eqx.Module):
     roll: System
 
     def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        away, speed = computed(speeds, self.roll, (t, g, xi))
-        if away > RESTING / 2:
-            return "free"
-        return "slide" if speed > BEGINNING / 2 else "roll"
+        return self.of_many(*batch_of_one((t, g, xi)))[0]
+
+    def of_many(self, t: Any, g: Any, xi: Any) -> list[str]:
+        """Modes of many, with a first axis."""
+        away, speed = mapped(speeds, self.roll, (t, g, xi))
+        names = np.where(away > RESTING / 2, "free", np.where(speed > BEGINNING / 2, "slide", "roll"))
+        return names.tolist()
 
 
 def speeds(roll: System, place: tuple) -> tuple[Array, Array]:

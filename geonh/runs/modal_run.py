@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from geonh.engine import batch_of_one, first_of_batch
 from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -129,7 +130,7 @@ class ModalRun:
                 pass
             if saved:
                 rows = buffer[:saved] if saved > n_nodes // 2 else buffer[:saved].copy()
-                self._save(rows, self.clock.t0 + rows[:, 0] * self.clock.dt)
+                self.add(rows, self.clock.t0 + rows[:, 0] * self.clock.dt)
             self.state, self.status = here.state, Result(status)
         self.engine, loop.begin = loop.engine, here
         return self._events_of(loop)
@@ -173,7 +174,7 @@ class ModalRun:
                 if self.status is not Result.SUCCESS:
                     return
             left = end - here.t
-            if _is_same(here.t, end, self.clock.dt):
+            if is_same(here.t, end, self.clock.dt):
                 break
             part = left if abs(length) >= abs(left) else length
             clock, loop = Clock(np.float64(here.t), np.float64(part)), self.stiff_loop if stiff else self.loop
@@ -229,7 +230,7 @@ class ModalRun:
         name = guard.names[guard.which[0]]
         which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
         transition = loop.transitions[which]
-        g, xi, p_before = loop.leave(transition, before)
+        g, xi, p_before = first_of_batch(loop.leaving(transition, batch_of_one(before)))
         if not np.isfinite(xi).all():  # as of coefficients that are none
             self.status = Result.NOT_FINITE
             return before
@@ -239,15 +240,16 @@ class ModalRun:
             return before
         target = self.modes.index(chosen, "the target of a transition")
         g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
-        self._save(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
+        self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
-        arrived = self.loop.arrive(Place(before.t, g, xi), transition.reset is None)
+        after = batch_of_one(Place(before.t, g, xi))
+        arrived = first_of_batch(self.loop.arriving(after, transition.reset is None))
         if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
             raise ValueError(
                 f"the reset of {transition.name!r} leads off the constraints of {chosen!r} at t = {before.t:g}: "
                 f"residual {arrived.residual:.2g}; leave reset= out to have the velocity projected on them"
             )
-        self._save(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
+        self.add(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
         self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
         return Place(before.t, arrived.g, arrived.xi)
 
@@ -299,7 +301,7 @@ class ModalRun:
         """
         begin, clock = loop.begin, loop.clock
         last = self.switches[-1].t if self.switches else self.since
-        if not _is_same(last, _beginning(loop), self.clock.dt):
+        if not is_same(last, _beginning(loop), self.clock.dt):
             return
         if np.any(loop.crosses_both_ways & (begin.values != 0)):
             soon = loop.values_soon(begin.state)
@@ -316,9 +318,10 @@ class ModalRun:
     def save(self, state: State, t: float) -> None:
         """Save a node."""
         row = np.concatenate([[float(state.k)], vector(state.g), state.p_plus, state.p_minus])
-        self._save(row[None], np.array([t]))
+        self.add(row[None], np.array([t]))
 
-    def _save(self, rows: np.ndarray, t: np.ndarray) -> None:
+    def add(self, rows: np.ndarray, t: np.ndarray) -> None:
+        """Save nodes of the mode, from their rows and times."""
         self.pieces.append(Piece(self.mode, rows, np.asarray(t, float)))
         self.n_rows += len(rows)
 
@@ -351,6 +354,6 @@ def _beginning(loop: ModeLoop) -> float:
     return float(loop.clock.t0 + int(loop.begin.state.k) * loop.clock.dt)
 
 
-def _is_same(t: float, other: float, dt: float) -> bool:
+def is_same(t: float, other: float, dt: float) -> bool:
     """True if two times of a run with steps dt are the same, up to rounding."""
     return bool(abs(other - t) <= SAME * max(abs(t), abs(other), abs(dt)))

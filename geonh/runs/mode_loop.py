@@ -19,7 +19,7 @@ from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.validators import shortly
-from geonh.engine import batch_of_one, first_of_batch, prepared, stepping
+from geonh.engine import BatchStepping, batch_of_one, batch_stepping, first_of_batch, prepared, stepping
 from geonh.geometry.field import as_array, called, takes_parameters
 from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
@@ -68,6 +68,13 @@ class Timed(NamedTuple):
     t0: Any
     dt: Any
     what: Any
+
+
+class Bounded(NamedTuple):
+    """Loop state of a member with its clock, and the step count at which it stops with ``Result.END``."""
+
+    timed: Timed
+    end: Any
 
 
 class Soon(NamedTuple):
@@ -142,7 +149,7 @@ class ModeLoop(Watching):
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
         """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
         entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))
-        state, xi, values = first_of_batch(self._enter(batch_of_one(entry)))
+        state, xi, values = first_of_batch(self.entering(batch_of_one(entry)))
         self._begin_at(self.clock._replace(t0=entry.t0, dt=clock.dt), state, xi, values)
         return state
 
@@ -152,7 +159,7 @@ class ModeLoop(Watching):
         xi = values = np.zeros(0)
         if self.names:
             timed = self._timed(Node.of(state))
-            xi, values = first_of_batch(prepared(_at_node, self._problem, first_of_batch(timed))(timed))
+            xi, values = first_of_batch(self.values_at(timed))
         self._begin_at(clock, state, xi, values)
 
     def _set(self, clock: Clock) -> None:
@@ -177,14 +184,23 @@ class ModeLoop(Watching):
         return batch_of_one(Timed(self.clock.t0, self.clock.dt, what))
 
     @cached_property
-    def _enter(self) -> Callable[[Any], Any]:
+    def entering(self) -> Callable[[Any], Any]:
+        """Program of ``Entry`` with a first axis: states, velocities, and values of the events."""
         n, number = self.system.group.dim, np.float64(0.0)
         place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
         return prepared(_entered, self._problem, Entry(place, number, number, np.int64(0)))
 
-    def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
+    def values_at(self, nodes: Timed) -> tuple[np.ndarray, np.ndarray]:
+        """Velocities at nodes, with a first axis, and values of the events."""
+        return prepared(_at_node, self._problem, first_of_batch(nodes))(nodes)
+
+    def searching(self, function: Callable) -> Callable[[Timed], Any]:
+        """Program of ``located`` or ``isolated`` of searches with a first axis."""
         one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
-        program = prepared(_located if function is located else _isolated, self._problem, one)
+        return prepared(_located if function is located else _isolated, self._problem, one)
+
+    def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
+        program = self.searching(function)
 
         def search(given: Search) -> Any:
             n = len(given.a)
@@ -206,6 +222,12 @@ class ModeLoop(Watching):
             yield after.what, status, saved
 
     @cached_property
+    def batch(self) -> BatchStepping:
+        """Loop of ``Bounded`` for many members."""
+        begin = Bounded(Timed(self.clock.t0, self.clock.dt, self.begin), np.int64(0))
+        return batch_stepping(_next_until, _row_until, self._problem, self._problem, begin)
+
+    @cached_property
     def _soon(self) -> Callable[[Any], Any]:
         return prepared(_values_soon, self._problem, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
 
@@ -222,21 +244,27 @@ class ModeLoop(Watching):
         first = counts[np.argmin(zeros.t[counts])]
         if jumps[first] or self._is_beyond_failures(here, zeros, first):
             return Result.STEP
-        if not _takes_energy(self.system):
+        if not self.takes_energy:
             return failure
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
-        return Result.STEP if first_of_batch(self._gains(batch_of_one(step))) else failure
+        return Result.STEP if first_of_batch(self.gains(batch_of_one(step))) else failure
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
         """True if the step to just before a zero fails."""
         node, which = Node.of(here.state), zeros.which[i : i + 1]
         s = (zeros.t[i : i + 1] - self.clock.t0) / self.clock.dt - int(here.state.k)
-        before = s * (1 - NEARBY)
+        before = just_before(s)
         return not np.isfinite(self._locate(Search(batch_of_one(node), which, before, before, np.ones(1))).value[0])
 
+    @property
+    def takes_energy(self) -> bool:
+        """True if the forces of the mode do no positive work."""
+        return _takes_energy(self.system)
+
     @cached_property
-    def _gains(self) -> Callable[[Any], Any]:
+    def gains(self) -> Callable[[Any], Any]:
+        """Program of ``rises`` of motions with a first axis."""
         begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
         return prepared(rises, self.system, Motion(begin, begin))
 
@@ -253,22 +281,31 @@ class ModeLoop(Watching):
         """ξ̃ at a node of the loop."""
         if len(watched.xi):
             return watched.xi
-        node = Node.of(watched.state)
-        timed = self._timed(node)
-        return prepared(_velocity, self._problem, first_of_batch(timed))(timed)[0]
+        return self.velocities(self._timed(Node.of(watched.state)))[0]
 
-    def leave(self, transition: Transition, here: Place) -> Left:
-        """Place after the reset of a transition."""
+    def velocities(self, nodes: Timed) -> np.ndarray:
+        """ξ̃ at nodes with a first axis."""
+        return prepared(_velocity, self._problem, first_of_batch(nodes))(nodes)
+
+    def leaving(self, transition: Transition, places: Place) -> Left:
+        """Places after the reset of a transition, of places with a first axis."""
         if transition.name not in self._leaving:
             tree = self.system, transition.reset, self.clock.controls
-            self._leaving[transition.name] = prepared(left_by, tree, here)
-        return first_of_batch(self._leaving[transition.name](batch_of_one(here)))
+            self._leaving[transition.name] = prepared(left_by, tree, first_of_batch(places))
+        return self._leaving[transition.name](places)
 
-    def arrive(self, here: Place, projects: bool) -> Arrived:
-        """Place after a transition to this mode, onto whose constraints the velocity is projected if wanted."""
+    def arriving(self, places: Place, projects: bool) -> Arrived:
+        """Places after a transition to this mode, with a first axis; if wanted, velocities are projected onto its
+        constraints.
+        """
         if projects not in self._arriving:
-            self._arriving[projects] = prepared(arrived_at, (self.system, projects), here)
-        return first_of_batch(self._arriving[projects](batch_of_one(here)))
+            self._arriving[projects] = prepared(arrived_at, (self.system, projects), first_of_batch(places))
+        return self._arriving[projects](places)
+
+
+def just_before(s: np.ndarray) -> np.ndarray:
+    """Fractions of a step at which it must succeed for zeros at s."""
+    return s * (1 - NEARBY)
 
 
 def _at(problem: Problem, timed: Any) -> Problem:
@@ -283,6 +320,16 @@ def _next(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
         motion = Motion(*(_place(problem, watched) for watched in (before, after)))
         status = jnp.where((status == 0) & rises(problem.system, motion), np.int32(Result.STEP), status)
     return timed._replace(what=after), status
+
+
+def _next_until(problem: Problem, bounded: Bounded) -> tuple[Bounded, Array]:
+    after, status = _next(problem, bounded.timed)
+    is_there = bounded.timed.what.state.k >= bounded.end
+    return bounded._replace(timed=after), jnp.where(is_there, np.int32(Result.END), status)
+
+
+def _row_until(problem: Problem, bounded: Bounded) -> Array:
+    return _row(problem, bounded.timed)
 
 
 def _place(problem: Problem, watched: Watched) -> Place:

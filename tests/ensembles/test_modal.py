@@ -10,6 +10,7 @@ import scipy.stats
 from bouncing import bouncing
 
 import geonh as gn
+from geonh import rolling
 from geonh.groups import Translations
 from geonh.integrators import Result
 
@@ -118,3 +119,83 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="nothing differs"):
         gn.solve_ensemble(bouncing(), xi0=[0.0], **GIVEN)
     assert jnp.ndim(bouncing().with_parameters(e=0.3).transitions[0].reset.ball.parameters["e"]) == 0
+
+
+def thrown(rng):
+    """A ball thrown with slip, some along a line, some with spin about all axes, and some above the ground."""
+    modes = rolling(rolling.ball(0.1), [0.4 * 0.01] * 3, 1.0, friction=0.3, restitution=0.5, name="thrown ball")
+    g0 = rolling.start(modes, slip=[1.0, 0.0, 0.0])[0]
+    spins = [np.zeros(3), rng.normal(size=3)]
+    starts = [
+        rolling.start(modes, slip=[*rng.uniform(0.5, 3.0, 1), 0.0, 0.0], omega=spins[i % 2])[1] for i in range(11)
+    ]
+    return modes, {"mode": "slide", "g0": g0, "xi0": np.stack(starts), "dt": 0.005, "n_steps": 60}
+
+
+def falling(rng):
+    """Balls that bounce, at several initial times and steps of their own."""
+    more = {"g0": rng.uniform(0.5, 1.5, (11, 1)), "xi0": rng.normal(size=(11, 1))}
+    times = {"t0": rng.normal(size=11), "dt": rng.uniform(0.01, 0.03, 11)}
+    return bouncing(), {"mode": "flight", **more, **times, "n_steps": 60}
+
+
+def on_a_rail(rng):
+    """Bodies that grip and slip under a force, from one mode to the other and back, or on through a slip of no sign."""
+    system = gn.System(
+        Translations(2),
+        metric=[1.0, 1.0],
+        distribution=gn.Distribution([[1.0, 0.0]]),
+        forces=lambda t, x, xi, u: jnp.stack([3 * jnp.sin(2 * t + x[1]), 0.1]),
+        name="body on a rail",
+    )
+    start = {"g0": np.zeros(2), "xi0": np.stack([np.zeros(11), rng.normal(size=11)], axis=1)}
+    return rolling.slipping(system, {"rail": (0, (1.5, 1.0))}), {"mode": "grip", **start, "dt": 0.02, "n_steps": 200}
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize("case", [thrown, falling, on_a_rail])
+@pytest.mark.parametrize("save_every", [1, 20])
+@pytest.mark.quick("20-on_a_rail-rkmk4", "1-falling-gauss4")
+def test_many_members_at_once_have_the_bits_of_single_runs(case, method, save_every):
+    modes, given = case(np.random.default_rng(3))
+    many = gn.solve_ensemble(modes, method, **given, save_every=save_every, threads=2)
+    assert many.success.all()
+    assert many.n_switches.sum() > 8
+    for i in range(len(many)):
+        own = {name: value[i] if name in many.batch.varied else value for name, value in given.items()}
+        run = gn.solve(modes, method, **own, save_every=save_every)
+        for name in ("t", "k", "mode", "g_vector", "p_plus", "p_minus"):
+            np.testing.assert_array_equal(getattr(many[i], name), getattr(run, name), err_msg=f"{name} of {i}")
+        for name, value in run.switches._asdict().items():
+            np.testing.assert_array_equal(getattr(many[i].switches, name), value, err_msg=f"{name} of {i}")
+    on = gn.resume(many[3], 20)
+    again = gn.solve(
+        modes,
+        method,
+        **{k: v[3] if k in many.batch.varied else v for k, v in given.items()} | {"n_steps": given["n_steps"] + 20},
+        save_every=save_every,
+    )
+    np.testing.assert_array_equal(on.g_vector, again.g_vector)
+
+
+def test_many_members_of_which_some_end_in_words():
+    """Those whose body is lifted have no mode from there on; one that is not on the ground does not start."""
+    system = gn.System(
+        Translations(2),
+        metric=[1.0, 1.0],
+        holonomic=lambda x: x[1:],
+        distribution=gn.Distribution([[1.0, 0.0]]),
+        forces=lambda t, x, xi, u: jnp.stack([0.0, 2 * t - 1.0 + x[0]]),
+        name="body that is lifted",
+    )
+    modes = rolling.slipping(system, {"foot": (0, 0.5, 0)})
+    g0 = np.stack([np.linspace(-3.0, 0.0, 10), np.zeros(10)], axis=1)
+    g0[4, 1] = 0.1
+    given = {"mode": "grip", "xi0": [0.0, 0.0], "dt": 0.01, "n_steps": 100}
+    many = gn.solve_ensemble(modes, "gauss4", g0=g0, **given)
+    assert set(many.faults) == {4}
+    for i in set(range(10)) - {4}:
+        run = gn.solve(modes, "gauss4", g0=g0[i], **given, throw=False)
+        assert many.status[i] == run.status
+        assert many.n_steps[i] == run.state.k
+    assert set(many.status.tolist()) == {Result.SUCCESS, Result.START, Result.MODE}

@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -24,6 +24,7 @@ from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.engine.native.values import NotLowered
 from geonh.engine.tracing import forward_only, uncollected
 
+Out = TypeVar("Out")
 CALL_SECONDS = 0.02
 """Maximum duration of a call in seconds."""
 LARGEST_CALL = 2**40
@@ -132,11 +133,18 @@ class Program:
 
     def call(self, *args: Any, keep_alive: Any) -> int:
         """Call the program and return its result, a number; ``keep_alive`` are the arrays that it reads and writes."""
-        begun = time.perf_counter()
+        return self.with_stack(lambda: (self.call_here(*args), keep_alive))[0]
+
+    def with_stack(self, function: Callable[[], Out]) -> Out:
+        """Call a function that uses ``call_here``, in a thread of its own if this one has not the stack for that."""
         if self._stack < SMALL_STACK or self._stack < min(LARGE_STACK, stack_of_a_thread() // 8):
-            status = self._function(*args)
-        else:
-            status = interruptible(lambda: (self._function(*args), keep_alive), stack=2 * self._stack)[0]
+            return function()
+        return interruptible(function, stack=2 * self._stack)
+
+    def call_here(self, *args: Any) -> int:
+        """Version of ``call`` for a thread with the stack for it, whose caller keeps the arrays alive."""
+        begun = time.perf_counter()
+        status = self._function(*args)
         self.code.used(time.perf_counter() - begun)
         if self._version != self.code.version:
             self._function, self._version = self._type(self.code.address), self.code.version

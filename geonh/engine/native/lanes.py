@@ -138,14 +138,19 @@ class Lanes:
         table = np.zeros(n_blocks, BLOCK)
         for name, array in of_blocks.items():
             table[name] = array.ctypes.data + array.strides[0] * np.arange(n_blocks)
-        self._advance(table, n_nodes * stride, stride, threads or os.cpu_count() or 1, (constants, homes, of_blocks))
+        self._advance(
+            table, status, n_nodes * stride, stride, threads or os.cpu_count() or 1, (constants, homes, of_blocks)
+        )
         after = [self._from_blocks(x, n) for x in homes]
         return FinalStates(self._state.tree(after), status.ravel()[:n], n_steps.ravel()[:n])
 
-    def _advance(self, table: np.ndarray, total: int, stride: int, threads: int, keep_alive: Any) -> None:
+    def _advance(
+        self, table: np.ndarray, status: np.ndarray, total: int, stride: int, threads: int, keep_alive: Any
+    ) -> None:
         """Do ``total`` steps of all blocks, over threads.
 
-        ``table`` has a ``BLOCK`` for each; ``keep_alive`` are the arrays at its addresses, which are kept alive.
+        ``table`` has a ``BLOCK`` for each, with the statuses of its members, shape=[blocks, width]; ``keep_alive`` are
+        the arrays at its addresses, which are kept alive.
         """
         if not total:
             return
@@ -158,15 +163,14 @@ class Lanes:
             def call(blocks: np.ndarray, done: int) -> None:
                 n, to_next_row = min(pace.amount, total - done), stride - done % stride
                 pace.begin()
-                self._program.call(
-                    blocks.ctypes.data, len(blocks), n, stride, to_next_row, keep_alive=(blocks, keep_alive)
-                )
+                self._program.call_here(blocks.ctypes.data, len(blocks), n, stride, to_next_row)
                 pace.end(int(blocks["steps"].sum()))
 
             def finish(block: np.ndarray) -> None:
                 """Continue a block after its first call, to the end or until all its members have failed."""
                 first_row, done = int(block["rows"][0]), int(block["steps"][0])
-                while done < total and not _all_failed(block) and not stop.is_set():
+                codes = status[(int(block["status"][0]) - status.ctypes.data) // status.strides[0]]
+                while done < total and not codes.all() and not stop.is_set():
                     block["rows"] = first_row + done // stride * 8 * self.row_size * self.width
                     call(block, done)
                     done += int(block["steps"][0])
@@ -177,10 +181,16 @@ class Lanes:
                     finish(blocks[i : i + 1])
             self._known = pace.amount
 
+        def at_work() -> None:
+            def work_and_keep(_: Any = keep_alive) -> None:
+                work()
+
+            self._program.with_stack(work_and_keep)
+
         with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
             try:
-                others = [pool.submit(work) for _ in range(workers - 1)]
-                work()
+                others = [pool.submit(at_work) for _ in range(workers - 1)]
+                at_work()
                 for other in others:
                     other.result()
             finally:
@@ -208,11 +218,6 @@ class _Queue:
             n = max(min(most, len(self._left) // self._parts), 1)
             taken, self._left = self._left[:n], self._left[n:]
             return taken
-
-
-def _all_failed(block: np.ndarray) -> bool:
-    """True if the last call did no step of a block: each of its members has failed."""
-    return block["steps"][0] == 0
 
 
 def _tables(arrays: list[np.ndarray], shared: list[bool], n_blocks: int) -> np.ndarray:
