@@ -7,12 +7,14 @@ else, such as steps that are to be made in parts, is left to ``ModalRun``, a mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
@@ -20,7 +22,7 @@ from geonh.runs.event_loop import Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
 from geonh.runs.modal_record import Switch
 from geonh.runs.modal_run import OFF, ModalRun, is_same
-from geonh.runs.mode_loop import Bounded, Entry, ModeLoop, Motion, Place, Timed, just_before, vector
+from geonh.runs.mode_loop import Bounded, Entry, ModeLoop, Motion, Place, Timed, just_before
 
 ALL_IS_WELL = (Result.SUCCESS, Result.END, Result.EVENT)
 PIECE = 2**24
@@ -41,13 +43,25 @@ class Crossed(NamedTuple):
         return Crossed(*(part[some] for part in self))
 
 
+class Group(NamedTuple):
+    """Members in one mode, as indices of runs, and their loop states, with a first axis of members."""
+
+    mode: int
+    members: np.ndarray
+    begins: Watched
+
+    def taken(self, some: np.ndarray) -> Group:
+        """Some of them, by a mask or indices."""
+        return Group(self.mode, self.members[some], _taken(self.begins, some))
+
+
 class ModalBatch:
     """Runs that share their modes, method, guards and controls, and differ in their starts and clocks.
 
     Parameters
     ----------
     runs : sequence of ModalRun
-        With the same programs, and without events.
+        With the same programs, in the same mode, and without events.
     end : int
         Number of steps.
     threads : int
@@ -55,243 +69,231 @@ class ModalBatch:
 
     def __init__(self, runs: Sequence[ModalRun], end: int, threads: int) -> None:
         self._runs, self._end, self._threads = runs, end, threads
-        self._begins: dict[int, Watched] = {}
+        self._t0, self._dt = (np.array([getattr(run.clock, name) for run in runs], float) for name in ("t0", "dt"))
+        self._groups: list[Group] = []
 
     def advance(self) -> Iterator[int]:
         """Go on to the end, or to where members stop; yields the number of those that have ended."""
-        while active := [i for i, run in enumerate(self._runs) if self._goes_on(run)]:
-            yield len(self._runs) - len(active)
-            mode = self._runs[active[0]].mode
-            members = [i for i in active if self._runs[i].mode == mode]
-            self._along(self._runs[members[0]].loop, members)
+        going = [i for i, run in enumerate(self._runs) if run.status is Result.SUCCESS and int(run.state.k) < self._end]
+        if not going:
+            return
+        run = self._runs[going[0]]
+        run.loop.go_on(run.clock, run.state)
+        states = jax.tree.map(lambda *leaves: np.stack(leaves), *(self._runs[i].state for i in going))
+        members, xi, values = np.array(going), *(np.zeros((len(going), 0)),) * 2
+        if run.loop.names:
+            xi, values = run.loop.values_at(self._timed(members, Node.of(states)))
+        self._groups = [Group(run.mode, members, _begun(states, xi, values))]
+        while self._groups:
+            yield len(self._runs) - sum(len(group.members) for group in self._groups)
+            mode = self._groups[0].mode
+            alike = [group for group in self._groups if group.mode == mode]
+            self._groups = [group for group in self._groups if group.mode != mode]
+            begins = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(group.begins for group in alike))
+            self._along(Group(mode, np.concatenate([group.members for group in alike]), begins))
 
-    def _goes_on(self, run: ModalRun) -> bool:
-        return run.status is Result.SUCCESS and int(run.state.k) < self._end
+    def _timed(self, members: np.ndarray, what: Any) -> Timed:
+        return Timed(self._t0[members], self._dt[members], what)
+
+    def _loop(self, i: int, mode: int) -> ModeLoop:
+        """Programs of a mode, by the run of a member."""
+        run = self._runs[i]
+        here, run.mode = run.mode, mode
+        loop, run.mode = run.loop, here
+        return loop
 
     # --- whole steps ----------------------------------------------------------------------------------------
-    def _along(self, loop: ModeLoop, members: list[int]) -> None:
+    def _along(self, group: Group) -> None:
         """Make whole steps in a mode, to the end or to a transition, and this."""
-        run = self._runs[members[0]]
-        loop.go_on(run.clock, run.state)
-        self._begin(loop, [i for i in members if i not in self._begins])
-        members = self._without(members, self._is_hard(loop, [self._begins[i] for i in members]))
-        if not members:
+        loop = self._loop(int(group.members[0]), group.mode)
+        hard = _is_hard(loop, group.begins)
+        self._alone(group.taken(hard))
+        group = group.taken(~hard)
+        if not len(group.members):
             return
-        first = min(int(self._runs[i].state.k) for i in members)
-        n = min(self._end - first, max(PIECE // (8 * loop.batch.width * len(members)), 1))
-        rows, here, status, counts = self._steps(loop, members, self._end, n)
-        runs = [self._runs[i] for i in members]
-        for i, run, own, watched, count in zip(members, runs, rows, here, counts.tolist(), strict=True):
+        most = max(PIECE // (8 * loop.batch.width * len(group.members)), 1)
+        n = min(self._end - int(group.begins.state.k.min()), most)
+        ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
+        bounded = Bounded(self._timed(group.members, group.begins), ends)
+        rows, here, status, counts = _advanced(loop, bounded, n, self._threads)
+        for i, own, count in zip(group.members.tolist(), rows, counts.tolist(), strict=True):
+            run = self._runs[i]
             saved = own[:count][own[:count, 0] % run.save_every == 0]
             if len(saved):
                 run.add(saved.copy(), run.clock.t0 + saved[:, 0] * run.clock.dt)
-            run.state, run.engine = watched.state, loop.batch.engine
-            self._begins[i] = watched
-        at_guard = [i for i, code in zip(members, status.tolist(), strict=True) if code == Result.EVENT]
-        failed = [i for i, code in zip(members, status.tolist(), strict=True) if code not in ALL_IS_WELL]
-        if at_guard:
-            failed += self._across(loop, at_guard)
-        for i in failed:
-            self._alone(i)
+            run.engine = loop.batch.engine
+        group = group._replace(begins=here)
+        self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
+        self._alone(group.taken(~np.isin(status, ALL_IS_WELL)))
+        self._across(loop, group.taken(status == Result.EVENT))
 
-    def _begin(self, loop: ModeLoop, members: list[int]) -> None:
-        """Prepare the loop states of members at nodes."""
-        if not members:
-            return
-        states = _stacked([self._runs[i].state for i in members])
-        n, size = len(members), loop.system.group.dim
-        xi = values = np.zeros((n, 0))
-        if loop.names:
-            xi, values = loop.values_at(self._timed(members, Node.of(states)))
-        begun = Watched(states, None, xi, values, np.zeros(values.shape), np.ones(n), values)
-        assert xi.shape in ((n, 0), (n, size))
-        self._begins |= dict(zip(members, _parted(begun, n), strict=True))
+    def _go_on(self, group: Group) -> None:
+        """Go on with members, or end them, with their states."""
+        there = group.begins.state.k >= self._end
+        for i, state in zip(group.members[there].tolist(), _parted(group.begins.state, there), strict=True):
+            self._runs[i].state = state
+        if not there.all():
+            self._groups.append(group.taken(~there))
 
-    def _timed(self, members: Sequence[int], what: Any) -> Timed:
-        clocks = [self._runs[i].clock for i in members]
-        return Timed(np.array([c.t0 for c in clocks], float), np.array([c.dt for c in clocks], float), what)
-
-    def _steps(
-        self, loop: ModeLoop, members: list[int], end: int, n: int
-    ) -> tuple[np.ndarray, list[Watched], np.ndarray, np.ndarray]:
-        """Make n steps, none beyond step ``end``: rows, shape=[members, n, width], last good states, why the step after
-        them failed, and the number of good ones.
-        """
-        begins = _stacked([self._begins[i] for i in members])
-        ends = np.full(len(members), end, begins.state.k.dtype)
-        return _advanced(loop, Bounded(self._timed(members, begins), ends), n, self._threads)
-
-    def _without(self, members: list[int], hard: np.ndarray) -> list[int]:
-        """The members that are not hard; those that are make a step alone."""
-        for i, alone in zip(members, hard.tolist(), strict=True):
-            if alone:
-                self._alone(i)
-        return [i for i, alone in zip(members, hard.tolist(), strict=True) if not alone]
-
-    def _alone(self, i: int) -> None:
-        """Make a step of a member by its own run."""
-        run = self._runs[i]
-        run.advance(int(run.state.k) + 1)
-        if run.status is Result.SUCCESS and int(run.loop.begin.state.k) == int(run.state.k):
-            self._begins[i] = run.loop.begin
-        else:
-            self._begins.pop(i, None)
-
-    @staticmethod
-    def _is_hard(loop: ModeLoop, begins: Sequence[Watched]) -> np.ndarray:
-        """True for places at which a guard is zero, past it, or not a number, shape=[members]."""
-        if not loop.names:
-            return np.zeros(len(begins), bool)
-        values, xi = np.stack([begin.values for begin in begins]), np.stack([begin.xi for begin in begins])
-        hard = (np.isnan(values) | (values == 0)).any(axis=1)
-        for guard, value in zip(loop.guards, values.T, strict=False):
-            hard |= value * guard.direction > 0
-            if isinstance(guard, SlipEnds):
-                hard |= value < guard.least * (1 + np.abs(xi).max(axis=1))
-            if isinstance(guard.function, WithRate):
-                hard |= np.abs(value) <= guard.function.rounding
-        return hard
+    def _alone(self, group: Group) -> None:
+        """Make a step of members by their own runs, and go on with them."""
+        for i, state in zip(group.members.tolist(), _parted(group.begins.state), strict=True):
+            run = self._runs[i]
+            run.state = state
+            run.advance(int(state.k) + 1)
+            if run.status is Result.SUCCESS:
+                loop = run.loop
+                if int(loop.begin.state.k) != int(run.state.k):
+                    loop.go_on(run.clock, run.state)
+                self._go_on(Group(run.mode, np.array([i]), batch_of_one(loop.begin)))
 
     # --- transitions ----------------------------------------------------------------------------------------
-    def _across(self, loop: ModeLoop, members: list[int]) -> list[int]:
-        """Make the steps of transitions; return the members for which that is not plain."""
-        for i in members:
-            self._begins[i] = self._begins[i]._replace(armed=np.float64(0.0))
-        _, after, status, _ = self._steps(loop, members, self._end, 1)
-        begins = [self._begins[i] for i in members]
-        hard = (status != 0) | np.array([np.isnan(one.values).any() for one in after])
-        crossed, none = self._crossings(loop, members, begins, after, hard)
-        hard[crossed.members] |= self._fails(loop, members, begins, crossed)
+    def _across(self, loop: ModeLoop, group: Group) -> None:
+        """Make the steps of transitions; those that are not plain by the members' own runs."""
+        if not len(group.members):
+            return
+        group = group._replace(begins=group.begins._replace(armed=np.zeros(len(group.members))))
+        ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
+        _, after, status, _ = _advanced(loop, Bounded(self._timed(group.members, group.begins), ends), 1, self._threads)
+        hard = (status != 0) | np.isnan(after.values).any(axis=1)
+        crossed, none = self._crossings(loop, group, after, hard)
+        hard[crossed.members] |= self._fails(loop, group, crossed)
         crossed = crossed.taken(~hard[crossed.members])
         for which in np.unique(crossed.which).tolist():
             there = crossed.taken(crossed.which == which)
-            hard[there.members[~self._switched(loop, members, there)]] = True
-        hard[none] = False
-        return [i for i, alone in zip(members, hard.tolist(), strict=True) if alone]
+            hard[there.members[~self._switched(loop, group, there)]] = True
+        self._go_on(group.taken(none))
+        self._alone(group.taken(hard))
 
-    def _crossings(
-        self, loop: ModeLoop, members: list[int], begins: list[Watched], after: list[Watched], hard: np.ndarray
-    ) -> tuple[Crossed, np.ndarray]:
-        """First crossings of guards in the steps from ``begins``, and members that have none; ``hard`` is set where
+    def _crossings(self, loop: ModeLoop, group: Group, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
+        """First crossings of guards in the steps of members, and a mask of those that have none; ``hard`` is set where
         there are several zeros of a guard, or one jumps.
         """
-        at_begin, at_end = (np.stack(values) for values in ([b.values for b in begins], [a.reached for a in after]))
-        suspects = np.stack([one.suspects for one in after]) > 0
-        row, which = np.nonzero(suspects & ~hard[:, None])
-        begin, end = at_begin[row, which], at_end[row, which]
-        states = _stacked([begins[i].state for i in row.tolist()]) if len(row) else None
-        none = np.zeros(len(members), bool)
-        if states is None:
-            return Crossed(row, which, *(np.zeros((0, 0)),) * 3), none
-        search = Search(Node.of(states), which, np.zeros(len(row)), end, begin)
-        found = loop.searching(isolated)(self._timed([members[i] for i in row.tolist()], search))
+        row, which = np.nonzero((after.suspects > 0) & ~hard[:, None])
+        begin, end = group.begins.values[row, which], after.reached[row, which]
+        if not len(row):
+            return Crossed(row, which, *(np.zeros((0, 0)),) * 3), ~hard
+        search = Search(Node.of(_taken(group.begins.state, row)), which, np.zeros(len(row)), end, begin)
+        found = self._on_threads(loop.searching(isolated), self._timed(group.members[row], search))
         hard[row[~found.is_one]] = True
         there = np.flatnonzero(found.there)
-        zero = jax.tree.map(lambda a: a[there], found.zero)
-        zeros = zeros_of(there, which[there], zero, begin[there], found.change[there])
+        zeros = zeros_of(there, which[there], _taken(found.zero, there), begin[there], found.change[there])
         owner = row[there]
         hard[owner[zeros.jumped]] = True
         first = np.lexsort((zeros.t, owner))
         first = first[np.concatenate([[True], np.diff(owner[first]) > 0])[: len(first)]]
         crossed = Crossed(owner[first], zeros.which[first], zeros.t[first], zeros.g_vector[first], zeros.xi[first])
-        missed = np.ones(len(members), bool)
-        missed[crossed.members] = False
+        none = np.ones(len(hard), bool)
+        none[crossed.members] = False
         slip = [i for i, guard in enumerate(loop.guards) if isinstance(guard, SlipEnds)]
-        turned = ((at_begin[:, slip] > 0) & (at_end[:, slip] < 0)).any(axis=1)
-        hard |= missed & turned
-        return crossed.taken(~hard[crossed.members]), missed & ~hard
+        hard |= none & ((group.begins.values[:, slip] > 0) & (after.reached[:, slip] < 0)).any(axis=1)
+        return crossed.taken(~hard[crossed.members]), none & ~hard
 
-    def _fails(self, loop: ModeLoop, members: list[int], begins: list[Watched], crossed: Crossed) -> np.ndarray:
+    def _on_threads(self, program: Callable[[Any], Any], nodes: Any) -> Any:
+        """Results of a program for many nodes, on threads."""
+        n = len(jax.tree.leaves(nodes)[0])
+        parts = np.array_split(np.arange(n), min(self._threads, n))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            found = list(pool.map(lambda part: program(_taken(nodes, slice(part[0], part[-1] + 1))), parts))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+
+    def _fails(self, loop: ModeLoop, group: Group, crossed: Crossed) -> np.ndarray:
         """True where a step is too long, or fails just before a crossing, shape=[crossings]."""
-        owners = crossed.members.tolist()
-        if not owners:
+        if not len(crossed.members):
             return np.zeros(0, bool)
-        states = _stacked([begins[i].state for i in owners])
-        timed = self._timed([members[i] for i in owners], Node.of(states))
+        owners = group.taken(crossed.members)
+        states = owners.begins.state
+        timed = self._timed(owners.members, Node.of(states))
         s = just_before((crossed.t - timed.t0) / timed.dt - states.k)
         search = Search(timed.what, crossed.which, s, s, np.ones(len(s)))
         fails = ~np.isfinite(loop.searching(located)(timed._replace(what=search)).value)
         if loop.takes_energy:
-            begin = Place(timed.t0 + states.k * timed.dt, states.g, np.stack([begins[i].xi for i in owners]))
-            fails |= loop.gains(
-                Motion(begin, Place(crossed.t, _points(crossed.g_vector, begins[owners[0]].state.g), crossed.xi))
-            )
+            begin = Place(timed.t0 + states.k * timed.dt, states.g, owners.begins.xi)
+            fails |= loop.gains(Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi)))
         return fails
 
-    def _switched(self, loop: ModeLoop, members: list[int], at: Crossed) -> np.ndarray:
+    def _switched(self, loop: ModeLoop, group: Group, at: Crossed) -> np.ndarray:
         """Take the transition of one guard, and make the rest of the step; True where that was plain."""
-        transition, owners = loop.transitions[at.which[0]], [members[i] for i in at.members.tolist()]
-        like = self._runs[owners[0]].state.g
-        before = Place(at.t, _points(at.g_vector, like), at.xi)
-        left = loop.leaving(transition, before)
-        plain = np.isfinite(left.xi).all(axis=1)
-        modes, targets = self._runs[0].modes, np.full(len(owners), -1)
+        transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].modes, group.taken(at.members)
+        left = loop.leaving(transition, Place(at.t, _points(at.g_vector, owners.begins.state.g), at.xi))
+        plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
         sound = np.flatnonzero(plain)
-        places = jax.tree.map(lambda a: a[sound], (at.t, left.g, left.xi))
+        places = _taken((at.t, left.g, left.xi), sound)
         for j, chosen in zip(sound.tolist(), _targets(transition.target, *places), strict=True):
             plain[j] = chosen is not None
             targets[j] = modes.index(chosen, "the target of a transition") if plain[j] else -1
-        done = np.zeros(len(owners), bool)
+        done = np.zeros(len(at.t), bool)
         for mode in np.unique(targets[plain]).tolist():
-            some = np.flatnonzero(targets == mode)
-            part = jax.tree.map(lambda a, some=some: a[some], left)
-            done[some] = self._arrived([owners[j] for j in some], at.taken(some), part, transition.reset is None, mode)
+            some = targets == mode
+            done[some] = self._arrived(
+                owners.taken(some), at.taken(some), _taken(left, some), transition.reset is None, mode
+            )
         return done
 
-    def _arrived(self, members: list[int], at: Crossed, left: Any, projects: bool, mode: int) -> np.ndarray:
+    def _arrived(self, owners: Group, at: Crossed, left: Any, projects: bool, mode: int) -> np.ndarray:
         """Make the rest of the step in the next mode; True where that was plain, and the member is at its end."""
-        runs = [self._runs[i] for i in members]
-        target = self._loop_in(runs[0], mode)
+        members = owners.members
+        target, timed = self._loop(int(members[0]), mode), self._timed(members, None)
         arrived = target.arriving(Place(at.t, left.g, left.xi), projects)
         plain = arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(axis=1, initial=0.0))
-        timed = self._timed(members, None)
-        k = np.array([int(run.state.k) for run in runs])
+        k = owners.begins.state.k
         end = timed.t0 + (k + 1) * timed.dt
         plain &= ~np.array([is_same(*one) for one in zip(at.t, end, timed.dt, strict=True)])
-        part = Entry(Place(at.t, arrived.g, arrived.xi), at.t, end - at.t, np.zeros_like(k))
+        part = Entry(Place(at.t, arrived.g, arrived.xi), at.t, end - at.t, np.zeros(len(k), np.int64))
         begun, plain = self._entered(target, part, plain)
-        last = np.ones(len(members), np.asarray(begun.state.k).dtype)
-        bounded = Bounded(Timed(part.t0, part.dt, begun), last)
+        bounded = Bounded(Timed(part.t0, part.dt, begun), np.ones(len(k), begun.state.k.dtype))
         _, after, status, _ = _advanced(target, bounded, 1, self._threads)
         plain &= status == 0
-        states = _stacked([one.state for one in after])
-        xi = np.stack([one.xi for one in after])
+        xi = after.xi
         if not target.names:
-            xi = target.velocities(Timed(part.t0, part.dt, Node.of(states)))
-        node, plain = self._entered(target, Entry(Place(end, states.g, xi), timed.t0, timed.dt, k + 1), plain)
-        nodes = _parted(node, len(members))
+            xi = target.velocities(Timed(part.t0, part.dt, Node.of(after.state)))
+        entry = Entry(Place(end, after.state.g, xi), timed.t0, timed.dt, np.asarray(k + 1, np.int64))
+        nodes, plain = self._entered(target, entry, plain)
+        number = np.asarray(k, float)[:, None]
+        before_it = np.concatenate([number, at.g_vector, left.p_before, left.p_before], axis=1)
+        after_it = np.concatenate([number, _vectors(arrived.g), arrived.p, arrived.p], axis=1)
+        rows = np.concatenate([number + 1, _vectors(nodes.state.g), nodes.state.p_plus, nodes.state.p_minus], axis=1)
         for j in np.flatnonzero(plain).tolist():
-            run, t = runs[j], at.t[j : j + 1]
-            source, row, count = run.mode, run.n_rows, [float(k[j])]
-            run.add(np.concatenate([count, at.g_vector[j], left.p_before[j], left.p_before[j]])[None], t)
+            run, t, step = self._runs[int(members[j])], at.t[j : j + 1], int(k[j])
+            source, row = run.mode, run.n_rows
+            run.add(before_it[j : j + 1], t)
             run.mode = mode
-            after_it = vector(jax.tree.map(lambda a, j=j: a[j], arrived.g))
-            run.add(np.concatenate([count, after_it, arrived.p[j], arrived.p[j]])[None], t)
+            run.add(after_it[j : j + 1], t)
             facts = (at.g_vector[j], at.xi[j], arrived.xi[j], int(at.which[j]), row)
-            run.switches.append(Switch(int(k[j]), float(t[0]), source, mode, *facts))
-            run.state = nodes[j].state
-            if (int(k[j]) + 1) % run.save_every == 0:
-                run.save(run.state, float(end[j]))
-            self._begins[members[j]] = nodes[j]
+            run.switches.append(Switch(step, float(t[0]), source, mode, *facts))
+            if (step + 1) % run.save_every == 0:
+                run.add(rows[j : j + 1], end[j : j + 1])
+        self._go_on(Group(mode, members, nodes).taken(plain))
         return plain
-
-    def _loop_in(self, run: ModalRun, mode: int) -> ModeLoop:
-        """Programs of a mode."""
-        here, run.mode = run.mode, mode
-        loop, run.mode = run.loop, here
-        return loop
 
     def _entered(self, loop: ModeLoop, entries: Entry, plain: np.ndarray) -> tuple[Watched, np.ndarray]:
         """Loop states at places where a mode begins, and which of those that were plain are."""
         states, xi, values = loop.entering(entries)
-        n = len(plain)
-        begun = Watched(states, None, xi, values, np.zeros(values.shape), np.ones(n), values)
+        begun = _begun(states, xi, values)
         if not hasattr(loop, "begin"):
-            loop.begin = _parted(begun, n)[0]
-        hard = self._is_hard(loop, _parted(begun, n)) | (states.status != 0)
+            loop.begin = jax.tree.map(lambda a: a[0], begun)
+        hard = _is_hard(loop, begun) | (states.status != 0)
         if loop.names:
             hard |= (loop.crosses_both_ways & (values != 0)).any(axis=1)
         return begun, plain & ~hard
+
+
+def _begun(states: Any, xi: np.ndarray, values: np.ndarray) -> Watched:
+    """Loop states at nodes with a first axis, with the velocities and the values of the events there."""
+    return Watched(states, None, xi, values, np.zeros(values.shape), np.ones(len(values)), values)
+
+
+def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:
+    """True for places at which a guard is zero, past it, or not a number, shape=[members]."""
+    values, speed = begins.values, np.abs(begins.xi).max(axis=1, initial=0.0)
+    hard = (np.isnan(values) | (values == 0)).any(axis=1)
+    for guard, value in zip(loop.guards, values.T, strict=True):
+        hard |= value * guard.direction > 0
+        if isinstance(guard, SlipEnds):
+            hard |= value < guard.least * (1 + speed)
+        if isinstance(guard.function, WithRate):
+            hard |= np.abs(value) <= guard.function.rounding
+    return hard
 
 
 def _targets(target: Any, t: np.ndarray, g: Any, xi: np.ndarray) -> list[str | None]:
@@ -300,33 +302,40 @@ def _targets(target: Any, t: np.ndarray, g: Any, xi: np.ndarray) -> list[str | N
         return [target] * len(t)
     if hasattr(target, "of_many"):
         return target.of_many(t, g, xi)
-    return [target(*place) for place in zip(t, _parted(g, len(t)), xi, strict=True)]
+    return [target(*place) for place in zip(t, _parted(g), xi, strict=True)]
 
 
 def _advanced(
     loop: ModeLoop, begins: Bounded, n: int, threads: int
-) -> tuple[np.ndarray, list[Watched], np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, Watched, np.ndarray, np.ndarray]:
     """Make n steps of many members: rows, last good states, why the step after them failed, numbers of good ones."""
     size = len(begins.end)
     rows, reached = loop.batch.run(np.arange(size), begins, n, 1, threads)
-    return rows, _parted(reached.state.timed.what, size), np.asarray(reached.status), np.asarray(reached.n_rows)
+    return rows, reached.state.timed.what, np.asarray(reached.status), np.asarray(reached.n_rows)
 
 
-def _stacked(trees: Sequence[Any]) -> Any:
-    """Trees of NumPy arrays with a first axis."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+def _taken(tree: Any, some: Any) -> Any:
+    """Some of the members of a tree with a first axis, by an index of it."""
+    return jax.tree.map(lambda a: a[some], tree)
 
 
-def _parted(tree: Any, n: int) -> list[Any]:
-    """Trees of the members of one with a first axis."""
-    leaves, structure = jax.tree.flatten(tree)
-    return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(n)]
+def _parted(tree: Any, some: Any = np.s_[:]) -> list[Any]:
+    """Trees of some of the members of one with a first axis."""
+    leaves, structure = jax.tree.flatten(_taken(tree, some))
+    return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
+
+
+def _vectors(points: Any) -> np.ndarray:
+    """Points with a first axis as vectors, shape=[N, size]."""
+    leaves = jax.tree.leaves(points)
+    return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves], axis=1)
 
 
 def _points(vectors: np.ndarray, like: Any) -> Any:
-    """Points from vectors, shape=[N, size], in the form of another one, with a first axis."""
+    """Points from vectors, shape=[N, size], in the form of others, with a first axis."""
     leaves, structure = jax.tree.flatten(like)
-    ends = np.cumsum([np.size(leaf) for leaf in leaves])
+    shapes = [leaf.shape[1:] for leaf in leaves]
+    ends = np.cumsum([int(np.prod(shape, dtype=int)) for shape in shapes])
     parts = np.split(vectors, ends[:-1], axis=1)
-    shaped = [part.reshape(len(vectors), *np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    shaped = [part.reshape(len(vectors), *shape) for part, shape in zip(parts, shapes, strict=True)]
     return jax.tree.unflatten(structure, shaped)
