@@ -121,6 +121,8 @@ class ModalEnsemble(Observed):
         """Values at the nodes of all members, shape=[members, N, …], nan where there is none."""
         found = [None if run is None else values(run) for run in self.runs]
         shapes = [value.shape[1:] for value in found if value is not None]
+        if not shapes:
+            raise ValueError("no member has ended: the ensemble was interrupted before")
         whole = np.full((len(self), len(self.k), *np.max(np.array(shapes, int), axis=0)), np.nan)
         for i, (value, rows) in enumerate(zip(found, self._rows, strict=True)):
             if value is not None:

@@ -90,6 +90,9 @@ class ModalMembers:
         with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
             for n in done(states, runs, threads):
                 report(n + len(starts.faults), size)
+        for i, run in enumerate(runs):
+            if run is not None and run.status is Result.SUCCESS and int(run.state.k) < self.n_steps:
+                runs[i] = None  # interrupted
         k = np.arange(per) * self.save_every
         members = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
         return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, members, dict(starts.faults))
@@ -105,7 +108,7 @@ class ModalMembers:
         loops: dict[int, ModeLoop] = {}
         for i, state in states.items():
             runs[i] = self._begun(i, state, loops)
-        batch = ModalBatch([run for run in runs if run is not None], self.n_steps, threads)
+        batch = ModalBatch({i: run for i, run in enumerate(runs) if run is not None}, self.n_steps, threads)
         yield from batch.advance()
         yield len(states)
 

@@ -52,6 +52,9 @@ class ModalStreamRun(StreamRun):
         modes, kept, n = self.sweep.modes, self.sweep.observables, self.sweep.system.group.dim
         assert modes is not None
         self.modes = modes
+        variables = {"mode", *(f"switch_{name}" for name in Switches._fields[1:])}
+        if taken := sorted(variables & {one.name for one in kept}):
+            raise ValueError(f"observables: {taken[0]!r} is a variable of the dataset itself: take another name")
         self._member = self.member._replace(parameters={})  # those of each mode are in its system
         self._loops: tuple[dict[int, ModeLoop], dict[int, ModeLoop]] = {}, {}
         begun = ModalState(state, np.int64(modes.index(self.sweep.mode)), np.float64(np.nan))

@@ -7,7 +7,7 @@ else, such as steps that are to be made in parts, is left to ``ModalRun``, a mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -60,16 +60,17 @@ class ModalBatch:
 
     Parameters
     ----------
-    runs : sequence of ModalRun
-        With the same programs, in the same mode, and without events.
+    runs : dict of int to ModalRun
+        By the numbers of members, with the same programs, in the same mode, and without events.
     end : int
         Number of steps.
     threads : int
     """
 
-    def __init__(self, runs: Sequence[ModalRun], end: int, threads: int) -> None:
-        self._runs, self._end, self._threads = runs, end, threads
-        self._t0, self._dt = (np.array([getattr(run.clock, name) for run in runs], float) for name in ("t0", "dt"))
+    def __init__(self, runs: dict[int, ModalRun], end: int, threads: int) -> None:
+        self._runs, self._numbers, self._end, self._threads = list(runs.values()), list(runs), end, threads
+        clocks = [run.clock for run in self._runs]
+        self._t0, self._dt = (np.array([getattr(clock, name) for clock in clocks], float) for name in ("t0", "dt"))
         self._groups: list[Group] = []
 
     def advance(self) -> Iterator[int]:
@@ -140,7 +141,11 @@ class ModalBatch:
         for i, state in zip(group.members.tolist(), _parted(group.begins.state), strict=True):
             run = self._runs[i]
             run.state = state
-            run.advance(int(state.k) + 1)
+            try:
+                run.advance(int(state.k) + 1)
+            except ValueError as error:
+                error.add_note(f"geonh: of member {self._numbers[i]}")
+                raise
             if run.status is Result.SUCCESS:
                 loop = run.loop
                 if int(loop.begin.state.k) != int(run.state.k):

@@ -23,7 +23,6 @@ from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds, WithRate
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import Watched
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
 from geonh.runs.mode_loop import SOON, ModeLoop, Place, for_stiff_steps, point, vector
@@ -60,6 +59,8 @@ class ModalRun:
         Programs of the modes, by index, made when they are first needed.
     stiff_loops : dict of int to ModeLoop
         Those for parts of steps that an explicit method cannot make.
+    leaves_zero : bool
+        True if a guard is zero where the mode begins, and leaves it: the step from there is looked at in parts.
     n_rows : int
         Number of nodes so far.
     stiff_rows : list of int
@@ -81,8 +82,14 @@ class ModalRun:
     engine: str = ""
     loops: dict[int, ModeLoop] = field(default_factory=dict)
     stiff_loops: dict[int, ModeLoop] = field(default_factory=dict)
+    leaves_zero: bool = False
     n_rows: int = 0
     stiff_rows: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        guards = {one.name for one in self.modes.transitions}
+        if taken := [event.name for event in self.events if event.name in guards]:
+            raise ValueError(f"events: {taken[0]!r} is the name of a transition of {self.modes.name}: take another")
 
     @property
     def system(self) -> System:
@@ -111,7 +118,7 @@ class ModalRun:
         self.loop.go_on(self.clock, self.state)
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             guard = self._along(end)
-            if guard is not None or self.status.failed:
+            if guard is not None or self.status.failed or self.leaves_zero:
                 self._across(guard)
 
     # --- whole steps ----------------------------------------------------------------------------------------
@@ -120,7 +127,7 @@ class ModalRun:
         loop = self.loop
         self._leave_zeros(loop)
         violated = self._violated(loop)
-        if violated is not None:
+        if violated is not None or self.leaves_zero:
             return violated
         here = loop.begin
         while int(self.state.k) < end and self.status is Result.SUCCESS:
@@ -162,7 +169,7 @@ class ModalRun:
         stiff = self._is_stiff(failure)
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
-            length, self.status = length if stiff else length / 2, Result.SUCCESS
+            length, self.status = length if stiff or self.leaves_zero else length / 2, Result.SUCCESS
         while True:
             if guard is not None:
                 self.stiff_rows += [self.n_rows] * stiff
@@ -191,6 +198,12 @@ class ModalRun:
             while int(watched.state.k) < 1 and self.status is Result.SUCCESS:  # twice where it may have an event
                 watched, status, _ = list(loop.pieces(watched, 1, 1, row))[-1]
                 self.status = Result(status)
+            is_long = abs(part) > SHORTEST * abs(end - begin)
+            if self.status is Result.EVENT and is_long and np.any(loop.begin.values == 0):
+                found, values = loop.where_stopped()
+                if self._has_missed(loop, values, found):
+                    self.status, length = Result.SUCCESS, part / 2
+                    continue
             guard = self._events_of(loop)
             if self.status is Result.EVENT:
                 return
@@ -202,7 +215,7 @@ class ModalRun:
                 if abs(length) < SHORTEST * abs(end - begin) or failures > MOST:
                     self.status = failure
                     return
-            elif guard is None and self._has_missed(loop, watched) and abs(part) > SHORTEST * abs(end - begin):
+            elif guard is None and is_long and self._has_missed(loop, watched.values):
                 length = part / 2
             elif guard is None:
                 here = Place(
@@ -258,9 +271,10 @@ class ModalRun:
         that is by rounding is set to zero, from which it leaves.
         """
         values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
+        self.leaves_zero = False
         for i, guard in enumerate(loop.guards):
             if self._opens(loop, i):
-                loop.begin.values[i] = 0.0
+                loop.begin.values[i], self.leaves_zero = 0.0, True
                 continue
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
@@ -275,7 +289,7 @@ class ModalRun:
                 one, step = np.array([i]), np.array([int(state.k)])
                 return Crossings(loop.names, one, step, t, vector(state.g)[None], loop.begin.xi[None], np.zeros((1, 0)))
             if not vanished:
-                loop.begin.values[i] = 0.0
+                loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
         return None
 
     @staticmethod
@@ -287,12 +301,15 @@ class ModalRun:
         return guard.function.rate(_beginning(loop), begin.state.g, begin.xi) * guard.direction < 0
 
     @staticmethod
-    def _has_missed(loop: ModeLoop, after: Watched) -> bool:
-        """True if a guard that was zero at the beginning of a part is past it at the end, without a crossing found: it
-        left, and came back within a small part of that.
+    def _has_missed(loop: ModeLoop, after: np.ndarray, found: int = -1) -> bool:
+        """True if a guard that was zero at the beginning of a part is past it at the end, by the values there, and is
+        not the one whose crossing was found: it left, and came back within a small part of that.
         """
-        begun = loop.begin.values
-        return any(begun[i] == 0 and after.values[i] * one.direction > 0 for i, one in enumerate(loop.guards))
+        guards = loop.guards
+        of_each = [(one.direction, getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
+        directions, rounding, others = np.array(of_each).reshape(len(guards), 3).T
+        begun, after = loop.begin.values[: len(guards)], after[: len(guards)]
+        return bool(np.any((begun == 0) & (after * directions > rounding) & (others > 0)))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:

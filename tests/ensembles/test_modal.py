@@ -199,3 +199,23 @@ def test_many_members_of_which_some_end_in_words():
         assert many.status[i] == run.status
         assert many.n_steps[i] == run.state.k
     assert set(many.status.tolist()) == {Result.SUCCESS, Result.START, Result.MODE}
+
+
+@pytest.mark.parametrize("members", [5, 12])
+def test_members_that_were_interrupted_say_so(members):
+    calls = []
+
+    def stops(done, total):
+        calls.append(done)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    xi0 = np.linspace(-1.0, 1.0, members)[:, None]
+    given = GIVEN | {"dt": np.linspace(0.01, 0.02, members)}
+    many = gn.solve_ensemble(bouncing(), "gauss4", xi0=xi0, threads=1, progress=stops, **given)
+    ended = many.status == Result.SUCCESS
+    assert ended.sum() < members
+    for i in range(members):
+        assert (many.runs[i] is None) == (not ended[i])
+        assert not ended[i] or np.isfinite(many.g_vector[i]).all()
+        assert ("interrupted" in many.message(i)) == (not ended[i])

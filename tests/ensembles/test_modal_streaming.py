@@ -89,6 +89,8 @@ def test_observables_of_all_modes_and_their_columns(small, tmp_path):
     np.testing.assert_array_equal(data["of"], 2 * run.multipliers[at])
     with pytest.raises(ValueError, match=r"no mode of .* has an observable 'heat'; there are .*energy"):
         gn.stream(skidding(), store=tmp_path / "b", observables=["heat"], **given)
+    with pytest.raises(ValueError, match="observables: 'mode' is a variable of the dataset itself"):
+        gn.stream(skidding(), store=tmp_path / "b", observables={"mode": lambda t, g, xi, lam: t}, **given)
     assert not (tmp_path / "b").exists()
 
 

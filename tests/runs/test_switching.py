@@ -551,3 +551,30 @@ def test_resume_refuses_modes_with_other_functions(tmp_path):
         gn.Trajectory.load(path, system=driven_block(wall=0.7))
     with pytest.raises(TypeError, match="there are no controls"):
         gn.resume(path, 20, system=driven_block(), method="gauss4")
+
+
+@pytest.mark.parametrize("other", [0.019, 0.009])
+@pytest.mark.parametrize(("t", "v"), [(0.005, 1e-6), (0.0, 1e-4)])
+def test_a_guard_that_returns_at_once_is_not_passed_over_for_another(t, v, other):
+    """A low rebound, in flight or where the run begins, and in the same step a guard that has nothing to do with it."""
+    fall = {"metric": [1.0, 1.0], "potential": lambda x: G * x[0]}
+    rest = gn.System(Translations(2), **fall, holonomic=lambda x: x[:1], name="at rest")
+    clock = gn.Event(lambda t, x, xi, lam: t - other, direction=1, name="clock")
+
+    def rebounds(t, x, xi):
+        slower = 0.5 * jnp.abs(xi[0])
+        return xi.at[0].set(jnp.where(xi[0] < -1e-3, v, jnp.where(slower < 1e-8, 0.0, slower)))
+
+    lands = gn.Transition("flight", FLOOR, lambda t, x, xi: "rest" if xi[0] == 0 else "flight", rebounds)
+    ticks = gn.Transition("flight", clock, "flight", lambda t, x, xi: xi)
+    modes = gn.Modes({"flight": gn.System(Translations(2), **fall), "rest": rest}, [lands, ticks], name="low")
+    begun = {"g0": [G * t**2 / 2, 0.0], "xi0": [0.0 if t else v, 0.0]}
+    run = gn.solve(modes, "gauss4", mode="flight", **begun, dt=0.02, n_steps=2)
+    assert run.g[:, 0].min() > -1e-14
+    assert run.mode[-1] == "rest"
+
+
+def test_events_are_not_named_as_transitions():
+    event = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, name="floor")
+    with pytest.raises(ValueError, match="events: 'floor' is the name of a transition of ball: take another"):
+        gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=4, events=event)
