@@ -190,7 +190,7 @@ class ModalBatch:
         crossed = Crossed(owner[first], zeros.which[first], zeros.t[first], zeros.g_vector[first], zeros.xi[first])
         none = np.ones(len(hard), bool)
         none[crossed.members] = False
-        slip = [i for i, guard in enumerate(loop.guards) if isinstance(guard, SlipEnds)]
+        slip = np.flatnonzero(loop.ends_slip)
         hard |= none & ((group.begins.values[:, slip] > 0) & (after.reached[:, slip] < 0)).any(axis=1)
         return crossed.taken(~hard[crossed.members]), none & ~hard
 
@@ -211,7 +211,9 @@ class ModalBatch:
         timed = self._timed(owners.members, Node.of(states))
         s = just_before((crossed.t - timed.t0) / timed.dt - states.k)
         search = Search(timed.what, crossed.which, s, s, np.ones(len(s)))
-        fails = ~np.isfinite(loop.searching(located)(timed._replace(what=search)).value)
+        fails = (
+            ~np.isfinite(loop.searching(located)(timed._replace(what=search)).value) & ~loop.ends_slip[crossed.which]
+        )
         if loop.takes_energy:
             begin = Place(timed.t0 + states.k * timed.dt, states.g, owners.begins.xi)
             fails |= loop.gains(Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi)))

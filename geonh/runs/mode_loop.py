@@ -30,7 +30,7 @@ from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
-from geonh.results.events import Crossings, Event, careful_guards
+from geonh.results.events import Crossings, Event, SlipEnds, careful_guards
 from geonh.results.modes import RESET, Modes, Transition
 from geonh.results.nodes import Node
 from geonh.results.record import unflatten
@@ -146,6 +146,7 @@ class ModeLoop(Watching):
         self.crosses_both_ways = np.array(
             [i >= len(self.guards) or not event.direction for i, event in enumerate(self._problem.events)], bool
         )
+        self.ends_slip = np.array([isinstance(event, SlipEnds) for event in self._problem.events], bool)
         self._leaving: dict[str, Callable[[Any], Left]] = {}
         self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
 
@@ -255,7 +256,9 @@ class ModeLoop(Watching):
         return Result.STEP if first_of_batch(self.gains(batch_of_one(step))) else failure
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
-        """True if the step to just before a zero fails."""
+        """True if the step to just before a zero fails; not of a slip, of which short ones have no direction there."""
+        if self.ends_slip[zeros.which[i]]:
+            return False
         node, which = Node.of(here.state), zeros.which[i : i + 1]
         s = (zeros.t[i : i + 1] - self.clock.t0) / self.clock.dt - int(here.state.k)
         before = just_before(s)
