@@ -95,7 +95,7 @@ class SweepStore(Store):
 
     @property
     def status(self) -> Result:
-        """How the single run stands after its last shard: unless it is SUCCESS, the shards after that stay missing."""
+        """Status of the single run after its last shard: unless it is SUCCESS, the shards after that stay missing."""
         last = self._last_record()
         return Result.SUCCESS if last is None else Result(last["status"])
 
@@ -103,7 +103,8 @@ class SweepStore(Store):
     def failure(self) -> str:
         """Step at which the single run failed, and why; "" if it did not."""
         last = self._last_record()
-        return f"step {last['k'] + 1}: {self.status.message}" if last is not None and self.status.failed else ""
+        status = Result.SUCCESS if last is None else Result(last["status"])
+        return f"step {last['k'] + 1}: {status.message}" if last is not None and status.failed else ""
 
     def events(self) -> dict[str, tuple]:
         """Events of a single run, as variables "name:t", … of a dataset, each event along an axis of its own."""

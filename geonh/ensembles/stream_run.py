@@ -104,7 +104,7 @@ class StreamRun:
         return self.sweep.n_steps
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """What is kept of nodes, by name, from their rows."""
+        """Observables that are kept, by name, of nodes from their rows."""
         nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim, timed=self.state.t is not None)
         values = read(self.sweep.shared, self.member, nodes, self.sweep.observables)
         times = {} if nodes.t is None else {"t": nodes.t}

@@ -161,19 +161,18 @@ class Landing(eqx.Module):
 
     def _moved(self, t: Array, g: Any, xi: Array, at: Touching, up: Array) -> Any:
         """Point at which the contacts that touch are that much higher, shape=[k], by a step in the kinetic metric."""
-        touches = at.touches
-        rows = jnp.where(touches[:, None], at.rows[:, 0], 0.0)
-        lifts = changes(self.bare, self.bare.at(g, t), xi, rows)
-        response = rows @ lifts.T + jnp.diag(jnp.where(touches, 0.0, 1.0))
-        group = self.bare.group
-        return group.compose(g, group.exp(solve(response, jnp.where(touches, up, 0.0)) @ lifts))
+        group, x = self.bare.group, self.bare.at(g, t)
+        return group.compose(g, group.exp(self._change(x, xi, at.rows[:, 0], at.touches, up)))
 
     def _held(self, x: Any, xi: Array, rows: Array, right: Array, holds: Array) -> Array:
         """Velocity on those rows that hold, to rounding."""
-        holds = holds & jnp.any(rows != 0, axis=1)
+        return xi - self._change(x, xi, rows, holds & jnp.any(rows != 0, axis=1), rows @ xi - right)
+
+    def _change(self, x: Any, xi: Array, rows: Array, some: Array, by: Array) -> Array:
+        """Change of the velocity, by impulses along some of the rows, by which the velocities along these change."""
         lifts = changes(self.bare, x, xi, rows)
-        response = jnp.where(holds[:, None] & holds, rows @ lifts.T, 0.0) + jnp.diag(jnp.where(holds, 0.0, 1.0))
-        return xi - solve(response, jnp.where(holds, rows @ xi - right, 0.0)) @ lifts
+        response = jnp.where(some[:, None] & some, rows @ lifts.T, 0.0) + jnp.diag(jnp.where(some, 0.0, 1.0))
+        return solve(response, jnp.where(some, by, 0.0)) @ lifts
 
 
 def kept(velocities: Array, xi: Array) -> Array:

@@ -38,10 +38,6 @@ class Crossed(NamedTuple):
     g_vector: np.ndarray
     xi: np.ndarray
 
-    def taken(self, some: np.ndarray) -> Crossed:
-        """Some of them, by a mask or indices."""
-        return Crossed(*(part[some] for part in self))
-
 
 class Group(NamedTuple):
     """Members in one mode, as indices of runs, and their loop states, with a first axis of members."""
@@ -96,17 +92,10 @@ class ModalBatch:
     def _timed(self, members: np.ndarray, what: Any) -> Timed:
         return Timed(self._t0[members], self._dt[members], what)
 
-    def _loop(self, i: int, mode: int) -> ModeLoop:
-        """Programs of a mode, by the run of a member."""
-        run = self._runs[i]
-        here, run.mode = run.mode, mode
-        loop, run.mode = run.loop, here
-        return loop
-
     # --- whole steps ----------------------------------------------------------------------------------------
     def _along(self, group: Group) -> None:
         """Make whole steps in a mode, to the end or to a transition, and this."""
-        loop = self._loop(int(group.members[0]), group.mode)
+        loop = self._runs[0].loop_in(group.mode)
         hard = _is_hard(loop, group.begins)
         self._alone(group.taken(hard))
         group = group.taken(~hard)
@@ -163,9 +152,9 @@ class ModalBatch:
         hard = (status != 0) | np.isnan(after.values).any(axis=1)
         crossed, none = self._crossings(loop, group, after, hard)
         hard[crossed.members] |= self._fails(loop, group, crossed)
-        crossed = crossed.taken(~hard[crossed.members])
+        crossed = _taken(crossed, ~hard[crossed.members])
         for which in np.unique(crossed.which).tolist():
-            there = crossed.taken(crossed.which == which)
+            there = _taken(crossed, crossed.which == which)
             hard[there.members[~self._switched(loop, group, there)]] = True
         self._go_on(group.taken(none))
         self._alone(group.taken(hard))
@@ -192,7 +181,7 @@ class ModalBatch:
         none[crossed.members] = False
         slip = np.flatnonzero(loop.ends_slip)
         hard |= none & ((group.begins.values[:, slip] > 0) & (after.reached[:, slip] < 0)).any(axis=1)
-        return crossed.taken(~hard[crossed.members]), none & ~hard
+        return _taken(crossed, ~hard[crossed.members]), none & ~hard
 
     def _on_threads(self, program: Callable[[Any], Any], nodes: Any) -> Any:
         """Results of a program for many nodes, on threads."""
@@ -233,14 +222,14 @@ class ModalBatch:
         for mode in np.unique(targets[plain]).tolist():
             some = targets == mode
             done[some] = self._arrived(
-                owners.taken(some), at.taken(some), _taken(left, some), transition.reset is None, mode
+                owners.taken(some), _taken(at, some), _taken(left, some), transition.reset is None, mode
             )
         return done
 
     def _arrived(self, owners: Group, at: Crossed, left: Any, projects: bool, mode: int) -> np.ndarray:
         """Make the rest of the step in the next mode; True where that was plain, and the member is at its end."""
         members = owners.members
-        target, timed = self._loop(int(members[0]), mode), self._timed(members, None)
+        target, timed = self._runs[0].loop_in(mode), self._timed(members, None)
         arrived = target.arriving(Place(at.t, left.g, left.xi), projects)
         plain = arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(axis=1, initial=0.0))
         k = owners.begins.state.k

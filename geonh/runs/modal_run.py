@@ -99,17 +99,21 @@ class ModalRun:
     @property
     def loop(self) -> ModeLoop:
         """Programs of the mode."""
-        return self._loop_of(self.method, self.loops)
+        return self.loop_in(self.mode)
 
     @property
     def stiff_loop(self) -> ModeLoop:
         """Programs of the mode by a collocation method of order 4 or 6."""
-        return self._loop_of(for_stiff_steps(self.method), self.stiff_loops)
+        return self._loop_of(self.mode, for_stiff_steps(self.method), self.stiff_loops)
 
-    def _loop_of(self, method: Integrator, loops: dict[int, ModeLoop]) -> ModeLoop:
-        if self.mode not in loops:
-            loops[self.mode] = ModeLoop(self.modes, self.mode, method, self.clock.controls, self.events)
-        return loops[self.mode]
+    def loop_in(self, mode: int) -> ModeLoop:
+        """Programs of a mode of that index."""
+        return self._loop_of(mode, self.method, self.loops)
+
+    def _loop_of(self, mode: int, method: Integrator, loops: dict[int, ModeLoop]) -> ModeLoop:
+        if mode not in loops:
+            loops[mode] = ModeLoop(self.modes, mode, method, self.clock.controls, self.events)
+        return loops[mode]
 
     def advance(self, end: int) -> None:
         """Go on to node ``end``, to a terminal event or to a failure."""

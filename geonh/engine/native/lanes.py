@@ -157,7 +157,8 @@ class Lanes:
         workers, stop = max(min(threads, len(table)), 1), threading.Event()
         queue = _Queue(table, 2 * workers)
 
-        def work() -> None:
+        def work() -> Any:
+            """Take blocks until none is left; the arrays are returned, so that they live as long as this runs."""
             pace = CallSize(self._known)
 
             def call(blocks: np.ndarray, done: int) -> None:
@@ -180,17 +181,12 @@ class Lanes:
                 for i in np.flatnonzero(blocks["steps"] < total):
                     finish(blocks[i : i + 1])
             self._known = pace.amount
-
-        def at_work() -> None:
-            def work_and_keep(_: Any = keep_alive) -> None:
-                work()
-
-            self._program.with_stack(work_and_keep)
+            return keep_alive
 
         with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
             try:
-                others = [pool.submit(at_work) for _ in range(workers - 1)]
-                at_work()
+                others = [pool.submit(self._program.with_stack, work) for _ in range(workers - 1)]
+                self._program.with_stack(work)
                 for other in others:
                     other.result()
             finally:
