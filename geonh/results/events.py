@@ -72,6 +72,9 @@ class Event(eqx.Module):
     stop: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
+    sampled_near_zero: ClassVar[bool] = False
+    """True if steps are sampled only where the values at nodes show that zero is near."""
+
     def __init__(self, function: Callable, direction: int = 0, stop: bool = False, name: str = "event"):
         self.function, self.direction, self.stop, self.name = function, _plain(direction), stop, name
         if not callable(self.function):
@@ -106,7 +109,13 @@ class Event(eqx.Module):
         return value
 
 
-class SlipEnds(Event):
+class ContactEvent(Event):
+    """Event of a law of contact, whose function changes within a step as it does from node to node."""
+
+    sampled_near_zero: ClassVar[bool] = True
+
+
+class SlipEnds(ContactEvent):
     """Event at the instant at which the slip of a system with ``Friction`` vanishes: there its speed passes zero.
 
     Parameters

@@ -22,7 +22,7 @@ from geonh.mechanics.friction import Friction, Frictions, limits_fault
 from geonh.mechanics.impacts import struck
 from geonh.mechanics.multiplier_forces import MultiplierForces
 from geonh.mechanics.system import System, replaced
-from geonh.results.events import Event, SlipEnds
+from geonh.results.events import ContactEvent, SlipEnds
 from geonh.results.modes import Transition
 from geonh.rolling.beginnings import beginning
 from geonh.rolling.grip import FREE, HOLDS, SLIPS, Grip
@@ -64,7 +64,7 @@ def modes_of(
                 return named((*states[:i], state, *states[i + 1 :]))
 
             if states[i] == FREE:
-                lands = Event(Gap(system, law.normal), direction=-1, name=f"{name} lands")
+                lands = ContactEvent(Gap(system, law.normal), direction=-1, name=f"{name} lands")
                 after = AfterLanding(system, all_of_them, states, names)
                 transitions.append(Transition(mode, lands, after, Landing(modes[bare], system, lifting)))
                 continue
@@ -72,23 +72,23 @@ def modes_of(
             friction = law.friction(system).among(places, held + count)
             if law.normal is not None and law.normal not in pressed:
                 pressed.append(law.normal)
-                lifts = Event(_Normal(friction, system), direction=-1, name=f"{name} lifts")
+                lifts = ContactEvent(_Normal(friction, system), direction=-1, name=f"{name} lifts")
                 transitions.append(Transition(mode, lifts, to(FREE) if law.lifts else lifted(name)))
             if states[i] == SLIPS:
                 transitions.append(Transition(mode, SlipEnds(name=f"{name} grips", which=which), to(0)))
             elif states[i]:
-                ends = Event(_Slip(system, law.rows[0], states[i]), direction=-1, name=f"{name} grips")
+                ends = ContactEvent(_Slip(system, law.rows[0], states[i]), direction=-1, name=f"{name} grips")
                 transitions.append(Transition(mode, ends, to(0)))
             elif SLIPS in law.states:
                 at = tuple(places.index(held + row) for row in law.rows)
                 margin = _CircleMargin(law.static, law.kinetic, at, friction, system)
-                begins = Event(margin, direction=-1, name=f"{name} slips")
+                begins = ContactEvent(margin, direction=-1, name=f"{name} slips")
                 reset = _Begins(modes[mode], modes[to(SLIPS)], which, at, system, law.rows, law.frame)
                 transitions.append(Transition(mode, begins, to(SLIPS), reset))
             else:
                 for sign in (1, -1):
                     one = _RowMargin(law.static, law.kinetic, places.index(held + law.rows[0]), sign)
-                    begins = Event(one, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
+                    begins = ContactEvent(one, direction=-1, name=f"{name} slips {'+' if sign > 0 else '−'}")
                     transitions.append(Transition(mode, begins, to(sign)))
     return modes, transitions
 

@@ -40,7 +40,7 @@ from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction, limits_fault
 from geonh.mechanics.impacts import struck
 from geonh.mechanics.system import System, replaced
-from geonh.results.events import Event, SlipEnds
+from geonh.results.events import ContactEvent, SlipEnds
 from geonh.results.modes import Modes, Transition
 from geonh.rolling.beginnings import BEGINNING, beginning
 from geonh.rolling.forces import contact_velocity, normal_force, slip
@@ -57,9 +57,11 @@ def with_friction(systems: Callable[..., System], friction: Any, restitution: fl
     slide = systems("slide", more, multiplier_forces=Friction(slip, "friction", normal=normal_force))
     free = systems("free", more)
     transitions = [
-        Transition("roll", Event(_lifts, direction=-1, name="lifts"), "free"),
-        Transition("roll", Event(_inside_cone, direction=-1, name="slips"), "slide", _Settled(roll, slide, False)),
-        Transition("slide", Event(_lifts, direction=-1, name="lifts"), "free"),
+        Transition("roll", ContactEvent(_lifts, direction=-1, name="lifts"), "free"),
+        Transition(
+            "roll", ContactEvent(_inside_cone, direction=-1, name="slips"), "slide", _Settled(roll, slide, False)
+        ),
+        Transition("slide", ContactEvent(_lifts, direction=-1, name="lifts"), "free"),
         Transition("slide", SlipEnds(name="slip ends"), _Next(roll), _Settled(roll, slide)),
         Transition("free", lands(roll), _Next(roll), Landed(free, roll, slide)),
     ]
@@ -80,9 +82,9 @@ def coefficients(friction: Any, restitution: float) -> dict[str, float]:
     return {"friction": kinetic, "restitution": restitution} | ({"static friction": static} if is_pair else {})
 
 
-def lands(roll: System) -> Event:
+def lands(roll: System) -> ContactEvent:
     """Guard at which a free body meets its surface."""
-    return Event(Gap(roll), direction=-1, name="lands")
+    return ContactEvent(Gap(roll), direction=-1, name="lands")
 
 
 # --- guards --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.engine import Partition, computed, prepared, stepping
 from geonh.integrators.base import Problem
@@ -30,6 +30,7 @@ from geonh.runs.locating import (
     Search,
     Zeros,
     at_node,
+    far_events,
     isolated,
     located,
     located_zeros,
@@ -53,6 +54,8 @@ class Watched(NamedTuple):
         0 to suppress the events of one step.
     reached : array, shape=[events]
         Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
+    change : array, shape=[events]
+        Absolute change of the values in the step before; infinite if there was none.
     """
 
     state: State
@@ -62,6 +65,13 @@ class Watched(NamedTuple):
     suspects: Any
     armed: Any
     reached: Any
+    change: Any
+
+    @classmethod
+    def begun(cls, state: State, xi: Any, values: Any, trail: Trail | None = None) -> Watched:
+        """Loop state at a node from which a run goes on, or at many with a first axis."""
+        none = np.zeros(np.shape(values))
+        return cls(state, trail, xi, values, none, np.ones(np.shape(state.k)), values, none + np.inf)
 
 
 class Watching:
@@ -93,7 +103,7 @@ class Watching:
         """Loop state at a node from which the run goes on."""
         events = self._problem.events
         xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
-        return Watched(state, trail, xi, values, np.zeros(len(events)), np.float64(1.0), values)
+        return Watched.begun(state, xi, values, trail)
 
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
@@ -219,12 +229,18 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     held, at_end = within_step(problem, step), values
     if held is not problem:  # forces that know where the step begins
         at_end = at_node(held, Node.of(new))[1]
-    suspects = possible_events(held, step, before, after, watched.values, at_end)
+    far = far_events(events, watched.values, at_end, watched.change)
+    suspects = lax.cond(
+        jnp.all(far),
+        lambda: jnp.zeros(far.shape, bool),
+        lambda: possible_events(held, step, before, after, watched.values, at_end) & ~far,
+    )
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     possible = jnp.any(suspects | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)
     found = jnp.asarray(suspects, float)
-    return Watched(new, trail, xi, values, found, jnp.ones_like(watched.armed), at_end), status
+    change = jnp.abs(at_end - watched.values)
+    return Watched(new, trail, xi, values, found, jnp.ones_like(watched.armed), at_end, change), status
 
 
 def row_of_watched(problem: Problem, watched: Watched) -> Array:

@@ -27,6 +27,8 @@ from geonh.results.interpolation import curve
 from geonh.results.nodes import Node
 from geonh.results.zeros import BERNSTEIN, LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
+FAR = 8.0
+"""Number of changes from node to node beyond which zero is far from a value."""
 SAME_INSTANT = 1e-12
 """Part of a step within which zeros of events are at one instant."""
 
@@ -156,6 +158,15 @@ def within_step(problem: Problem, node: Node) -> Problem:
         return problem
     clock, k = node.local(problem.clock)
     return problem._replace(system=forces_held(problem.system, node, clock.time(k)))
+
+
+def far_events(events: tuple[Event, ...], at_before: Array, at_after: Array, change: Array) -> Array:
+    """True for events that are far from zero in a step, by their values at its ends and the last change between nodes,
+    shape=[events].
+    """
+    near_zero = jnp.array([event.sampled_near_zero for event in events])
+    change = jnp.maximum(jnp.abs(at_after - at_before), change)
+    return near_zero & (jnp.minimum(jnp.abs(at_before), jnp.abs(at_after)) > FAR * change)
 
 
 def possible_events(

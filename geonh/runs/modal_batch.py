@@ -80,7 +80,7 @@ class ModalBatch:
         members, xi, values = np.array(going), *(np.zeros((len(going), 0)),) * 2
         if run.loop.names:
             xi, values = run.loop.values_at(self._timed(members, Node.of(states)))
-        self._groups = [Group(run.mode, members, _begun(states, xi, values))]
+        self._groups = [Group(run.mode, members, Watched.begun(states, xi, values))]
         while self._groups:
             yield len(self._runs) - sum(len(group.members) for group in self._groups)
             mode = self._groups[0].mode
@@ -265,18 +265,13 @@ class ModalBatch:
     def _entered(self, loop: ModeLoop, entries: Entry, plain: np.ndarray) -> tuple[Watched, np.ndarray]:
         """Loop states at places where a mode begins, and which of those that were plain are."""
         states, xi, values = loop.entering(entries)
-        begun = _begun(states, xi, values)
+        begun = Watched.begun(states, xi, values)
         if not hasattr(loop, "begin"):
             loop.begin = jax.tree.map(lambda a: a[0], begun)
         hard = _is_hard(loop, begun) | (states.status != 0)
         if loop.names:
             hard |= (loop.crosses_both_ways & (values != 0)).any(axis=1)
         return begun, plain & ~hard
-
-
-def _begun(states: Any, xi: np.ndarray, values: np.ndarray) -> Watched:
-    """Loop states at nodes with a first axis, with the velocities and the values of the events there."""
-    return Watched(states, None, xi, values, np.zeros(values.shape), np.ones(len(values)), values)
 
 
 def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:

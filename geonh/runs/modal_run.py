@@ -119,7 +119,8 @@ class ModalRun:
         """Go on to node ``end``, to a terminal event or to a failure."""
         if self.status is not Result.SUCCESS:
             return
-        self.loop.go_on(self.clock, self.state)
+        if not self.loop.is_at(self.clock, self.state):
+            self.loop.go_on(self.clock, self.state)
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             guard = self._along(end)
             if guard is not None or self.status.failed or self.leaves_zero:
@@ -148,7 +149,7 @@ class ModalRun:
 
     def _events_of(self, loop: ModeLoop) -> Crossings | None:
         """Keep the events that a loop has located; return the guard's at which it stopped, and go on there."""
-        found = loop.crossings
+        found, loop.crossings = loop.crossings, loop.none
         assert found is not None
         if not len(found.which):
             return None

@@ -19,7 +19,7 @@ from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.validators import shortly
-from geonh.engine import BatchStepping, batch_of_one, batch_stepping, first_of_batch, prepared, stepping
+from geonh.engine import BatchStepping, Partition, batch_of_one, batch_stepping, first_of_batch, prepared, stepping
 from geonh.geometry.field import as_array, called, takes_parameters
 from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
@@ -139,6 +139,7 @@ class ModeLoop(Watching):
         self.system, self.transitions = system, modes.leaving(which)
         self.guards = careful_guards(modes.guards(which), system)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
+        self._parts = Partition.of(self._problem)
         self._notices = Notices(self._problem.events)
         self.names = tuple(event.name for event in self._problem.events)
         self.own = np.isin(self.names, [event.name for event in events])
@@ -167,13 +168,18 @@ class ModeLoop(Watching):
             xi, values = first_of_batch(self.values_at(timed))
         self._begin_at(clock, state, xi, values)
 
+    def is_at(self, clock: Clock, state: State) -> bool:
+        """True if the loop is at a node already, with the steps of this clock."""
+        own = self.clock.t0 == clock.t0 and self.clock.dt == clock.dt
+        return own and hasattr(self, "begin") and self.begin.state is state and not self.begin.state.status
+
     def _set(self, clock: Clock) -> None:
         self.clock = clock
         self._problem = self._problem._replace(clock=clock)
 
     def _begin_at(self, clock: Clock, state: State, xi: np.ndarray, values: np.ndarray) -> None:
         self._set(clock)
-        self.begin = Watched(state, None, xi, values, np.zeros(len(values)), np.float64(1.0), values)
+        self.begin = Watched.begun(state, xi, values)
         if not state.status:
             self.refuse_unknown()
             self.crossings = self.none
@@ -193,16 +199,16 @@ class ModeLoop(Watching):
         """Program of ``Entry`` with a first axis: states, velocities, and values of the events."""
         n, number = self.system.group.dim, np.float64(0.0)
         place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
-        return prepared(_entered, self._problem, Entry(place, number, number, np.int64(0)))
+        return prepared(_entered, self._parts, Entry(place, number, number, np.int64(0)))
 
     def values_at(self, nodes: Timed) -> tuple[np.ndarray, np.ndarray]:
         """Velocities at nodes, with a first axis, and values of the events."""
-        return prepared(_at_node, self._problem, first_of_batch(nodes))(nodes)
+        return prepared(_at_node, self._parts, first_of_batch(nodes))(nodes)
 
     def searching(self, function: Callable) -> Callable[[Timed], Any]:
         """Program of ``located`` or ``isolated`` of searches with a first axis."""
         one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
-        return prepared(_located if function is located else _isolated, self._problem, one)
+        return prepared(_located if function is located else _isolated, self._parts, one)
 
     def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
         program = self.searching(function)
@@ -215,7 +221,7 @@ class ModeLoop(Watching):
 
     @cached_property
     def _stepping(self) -> Any:
-        loop = stepping(_next, _row, self._problem, Timed(self.clock.t0, self.clock.dt, self.begin))
+        loop = stepping(_next, _row, self._parts, Timed(self.clock.t0, self.clock.dt, self.begin))
         self.engine, self.width = loop.engine, loop.width
         return loop
 
@@ -234,7 +240,7 @@ class ModeLoop(Watching):
 
     @cached_property
     def _soon(self) -> Callable[[Any], Any]:
-        return prepared(_values_soon, self._problem, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
+        return prepared(_values_soon, self._parts, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
@@ -300,7 +306,7 @@ class ModeLoop(Watching):
 
     def velocities(self, nodes: Timed) -> np.ndarray:
         """ξ̃ at nodes with a first axis."""
-        return prepared(_velocity, self._problem, first_of_batch(nodes))(nodes)
+        return prepared(_velocity, self._parts, first_of_batch(nodes))(nodes)
 
     def leaving(self, transition: Transition, places: Place) -> Left:
         """Places after the reset of a transition, of places with a first axis."""

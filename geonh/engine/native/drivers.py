@@ -127,9 +127,17 @@ class Program:
         self._stack = em.stack
         if self._stack > LARGEST_STACK:
             raise NotLowered(f"{self._stack / 2**20:.0f} MB of arrays")
-        self.code = machine.compiled(em.text, name, tuple(em.externals))
+        text = em.text
+        is_shared = self._stack >= SMALL_STACK and machine.effort(text, quick=False) > 0
+        self._optimised_stack = em.frame if is_shared else self._stack
+        self.code = machine.compiled(text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
-        self._function, self._version = self._type(self.code.address), self.code.version
+        self._update()
+
+    def _update(self) -> None:
+        """Take the best version of the code."""
+        self._version = self.code.version  # first: a better one may appear at any time
+        self._function = self._type(self.code.address)
 
     def call(self, *args: Any, keep_alive: Any) -> int:
         """Call the program and return its result, a number; ``keep_alive`` are the arrays that it reads and writes."""
@@ -137,7 +145,8 @@ class Program:
 
     def with_stack(self, function: Callable[[], Out]) -> Out:
         """Call a function that uses ``call_here``, in a thread of its own if this one has not the stack for that."""
-        if self._stack < SMALL_STACK or self._stack < min(LARGE_STACK, stack_of_a_thread() // 8):
+        stack = self._optimised_stack if self._version >= self.code.optimised else self._stack
+        if stack < SMALL_STACK or stack < min(LARGE_STACK, stack_of_a_thread() // 8):
             return function()
         return interruptible(function, stack=2 * self._stack)
 
@@ -147,7 +156,7 @@ class Program:
         status = self._function(*args)
         self.code.used(time.perf_counter() - begun)
         if self._version != self.code.version:
-            self._function, self._version = self._type(self.code.address), self.code.version
+            self._update()
         return status
 
 

@@ -5,11 +5,12 @@ registers.
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 
-_NAME = re.compile(r"%[uv]\d+")
-_LABEL = re.compile(r"(b\d+|[a-z]+):$")
+import numpy as np
+
 _TARGET = re.compile(r"label %(\w+)")
+_DIGITS = 10
+"""Number of digits of a name at most."""
 
 
 def most_alive(text: str, widest: int) -> int:
@@ -18,32 +19,49 @@ def most_alive(text: str, widest: int) -> int:
     A value is needed from the line that defines it to the last that uses it; if that is in a loop which began after it,
     to the end of the loop.
     """
-    lines = text.split("\n")
-    begins: dict[str, int] = {}
-    ends: dict[str, int] = {}
-    used: list[list[str]] = []
+    names, lines, defines, is_wide = _occurrences(text)
+    n_lines, n = text.count("\n") + 1, int(names.max(initial=0)) + 1
+    begins, ends, sizes = np.full(n, -1), np.zeros(n, np.int64), np.full(n, 8)
+    begins[names[defines]] = lines[defines]
+    sizes[names[is_wide]] = 8 * widest
+    np.maximum.at(ends, names, lines)
+    known = np.flatnonzero(begins >= 0)
+    begins = np.maximum(begins, 0)
+    for first, last in sorted(_loops(text), key=lambda loop: loop[1]):
+        used = names[slice(*np.searchsorted(lines, [first, last + 1]))]
+        outside = (begins[used] < first) | (begins[used] > ends[used])  # from before the loop, or for its next turn
+        ends[used[outside]] = np.maximum(ends[used[outside]], last)
+    change = np.zeros(n_lines + 1, np.int64)
+    np.add.at(change, begins[known], sizes[known])
+    np.add.at(change, np.maximum(ends, begins)[known] + 1, -sizes[known])
+    return int(np.cumsum(change).max(initial=0))
+
+
+def _occurrences(text: str) -> tuple[np.ndarray, ...]:
+    """Numbers of the values %u…, %v… in a text, their lines, and masks of those defined there and of wide ones."""
+    letters = np.frombuffer(text.encode("ascii") + b" " * (_DIGITS + 2), np.uint8)
+    at = np.flatnonzero(letters == ord("%"))
+    at = at[np.isin(letters[at + 1], (ord("u"), ord("v")))]
+    names, in_name = np.zeros(len(at), np.int64), np.ones(len(at), bool)
+    for i in range(2, _DIGITS + 2):
+        digit = letters[at + i].astype(np.int64) - ord("0")
+        in_name &= (digit >= 0) & (digit <= 9)
+        names = np.where(in_name, 10 * names + digit, names)
+    is_name = (letters[at + 2] >= ord("0")) & (letters[at + 2] <= ord("9"))
+    at, names = at[is_name], names[is_name]
+    ends_of_lines = np.flatnonzero(letters == ord("\n"))
+    lines = np.searchsorted(ends_of_lines, at)
+    begins_line = (at == 0) | (letters[at - 1] == ord("\n"))
+    return names, lines, begins_line, letters[at + 1] == ord("v")
+
+
+def _loops(text: str) -> list[tuple[int, int]]:
+    """First and last lines of the loops: from a label to a jump back to it."""
     labels: dict[str, int] = {}
-    loops: list[tuple[int, int]] = []
-    for i, line in enumerate(lines):
-        names = _NAME.findall(line)
-        used.append(names)
-        if names and line.startswith(f"{names[0]} = "):
-            begins[names[0]] = i
-        for name in names:
-            ends[name] = i
-        if label := _LABEL.match(line):
-            labels[label[1]] = i
+    loops = []
+    for i, line in enumerate(text.split("\n")):
+        if line.endswith(":"):
+            labels[line[:-1]] = i
         elif line.startswith("br "):
             loops += [(labels[target], i) for target in _TARGET.findall(line) if target in labels]
-    for first, last in sorted(loops, key=lambda loop: loop[1]):
-        for names in used[first : last + 1]:
-            for name in names:
-                begin = begins.get(name, 0)
-                if not first <= begin <= ends[name]:  # from before the loop, or for its next turn
-                    ends[name] = max(ends[name], last)
-    change = [0] * (len(lines) + 1)
-    for name, begin in begins.items():
-        size = 8 * (widest if name[1] == "v" else 1)
-        change[begin] += size
-        change[max(ends[name], begin) + 1] -= size
-    return max(accumulate(change))
+    return loops

@@ -120,7 +120,14 @@ class Code:
         Name of the function to call.
     functions : sequence of str
         Names of C functions that it calls, without their prefix.
+
+    Attributes
+    ----------
+    optimised : int
+        Version from which the code is optimised.
     """
+
+    optimised: int
 
     def __init__(self, text: str, name: str, functions: tuple[str, ...]) -> None:
         self._name, self._functions = name, functions
@@ -139,6 +146,7 @@ class Code:
         """Load the code of a text from the cache, or quick code."""
         cached = cache.read(cache_key(text, quick=False))
         self._text = None if cached else zlib.compress(text.encode(), 1)
+        self.optimised = 1 if cached else 2
         self._load(cached or _object(text, quick=True))
 
     def _load(self, code: bytes) -> None:
