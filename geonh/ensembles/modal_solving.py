@@ -32,8 +32,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_batch import ModalBatch
-from geonh.runs.modal_run import ModalRun
-from geonh.runs.mode_loop import ModeLoop
+from geonh.runs.modal_run import Loops, ModalRun
 from geonh.runs.start import as_start
 from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_fault, refuse_for_modes
 
@@ -105,7 +104,7 @@ class ModalMembers:
 
     def _together(self, states: dict[int, State], runs: list[ModalRun | None], threads: int) -> Iterator[int]:
         """Run members at once; yields the number of those that have ended."""
-        loops: dict[int, ModeLoop] = {}
+        loops: Loops = {}
         for i, state in states.items():
             runs[i] = self._begun(i, state, loops)
         batch = ModalBatch({i: run for i, run in enumerate(runs) if run is not None}, self.n_steps, threads)
@@ -132,7 +131,7 @@ class ModalMembers:
         run.advance(self.n_steps)
         return run
 
-    def _begun(self, i: int, state: State, loops: dict[int, ModeLoop]) -> ModalRun:
+    def _begun(self, i: int, state: State, loops: Loops) -> ModalRun:
         """Run of a member with node 0, and these programs, which serve one member after another."""
         member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
         varied = self._varied(member)
@@ -157,7 +156,7 @@ class ModalMembers:
         """Parameters in which a member differs from the others."""
         return {name: value for name, value in member.parameters.items() if name in self.batch.varied}
 
-    def _loops(self) -> dict[int, ModeLoop]:
+    def _loops(self) -> Loops:
         if not hasattr(self._of_thread, "loops"):
             self._of_thread.loops = {}
         return self._of_thread.loops

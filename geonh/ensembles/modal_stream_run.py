@@ -21,8 +21,7 @@ from geonh.results.modes import Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.results.observables import OF_ROWS
 from geonh.runs.modal_record import joined_crossings, joined_switches, rows_at
-from geonh.runs.modal_run import ModalRun
-from geonh.runs.mode_loop import ModeLoop
+from geonh.runs.modal_run import Loops, ModalRun
 
 BATCH = 1024
 """Number of saved nodes between reports."""
@@ -56,7 +55,7 @@ class ModalStreamRun(StreamRun):
         if taken := sorted(variables & {one.name for one in kept}):
             raise ValueError(f"observables: {taken[0]!r} is a variable of the dataset itself: take another name")
         self._member = self.member._replace(parameters={})  # those of each mode are in its system
-        self._loops: tuple[dict[int, ModeLoop], dict[int, ModeLoop]] = {}, {}
+        self._loops: Loops = {}
         begun = ModalState(state, np.int64(modes.index(self.sweep.mode)), np.float64(np.nan))
         run = self._run(begun)
         run.loop.go_on(run.clock, state)  # raises for guards that are not a number there
@@ -102,7 +101,7 @@ class ModalStreamRun(StreamRun):
             Result(int(node.status)),
             since=float(since),
         )
-        run.loops, run.stiff_loops = self._loops
+        run.loops = self._loops
         run.save(node, float(run.clock.t0 + int(node.k) * run.clock.dt))
         return run
 

@@ -40,6 +40,10 @@ from geonh.runs.locating import (
 )
 
 
+PASSES = -1.0
+"""Mark of a step that is made to be looked at."""
+
+
 class Watched(NamedTuple):
     """Loop state: a node, the monitor up to it, and data for events.
 
@@ -51,7 +55,7 @@ class Watched(NamedTuple):
     suspects : array, shape=[events]
         1 for events that may lie in the step before.
     armed : float
-        0 to suppress the events of one step.
+        0 to suppress the events of one step; ``PASSES`` to make it whatever it does, so that it is looked at.
     reached : array, shape=[events]
         Values at the end of the step before, of forces that may know where it began; ``values`` begin the next step.
     change : array, shape=[events]
@@ -151,7 +155,7 @@ class Watching:
         turns around in the step without vanishing.
         """
         row = np.empty((1, self.width))
-        after = next(iter(self._steps(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
+        after = next(iter(self._steps(here._replace(armed=np.float64(PASSES)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
             t = clock.t0 + after.state.k * clock.dt if after.state.t is None else after.state.t

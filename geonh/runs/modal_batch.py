@@ -18,7 +18,7 @@ from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
-from geonh.runs.event_loop import Watched
+from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
 from geonh.runs.modal_record import Switch
 from geonh.runs.modal_run import OFF, ModalRun, is_same
@@ -114,8 +114,10 @@ class ModalBatch:
             run.engine = loop.batch.engine
         group = group._replace(begins=here)
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
-        self._alone(group.taken(~np.isin(status, ALL_IS_WELL)))
         self._across(loop, group.taken(status == Result.EVENT))
+        stiff = (status == Result.SLIP) & self._runs[0].is_stiff(Result.SLIP) & bool(loop.names)
+        self._by_collocation(group.taken(stiff))
+        self._alone(group.taken(~stiff & ~np.isin(status, ALL_IS_WELL)))
 
     def _go_on(self, group: Group) -> None:
         """Go on with members, or end them, with their states."""
@@ -142,33 +144,70 @@ class ModalBatch:
                 self._go_on(Group(run.mode, np.array([i]), batch_of_one(loop.begin)))
 
     # --- transitions ----------------------------------------------------------------------------------------
-    def _across(self, loop: ModeLoop, group: Group) -> None:
-        """Make the steps of transitions; those that are not plain by the members' own runs."""
+    def _across(self, loop: ModeLoop, group: Group, stiff: Timed | None = None) -> None:
+        """Make the steps of transitions; those that are not plain by the members' own runs.
+
+        ``stiff`` has the loop states of a loop by collocation, with a clock that begins with the step.
+        """
         if not len(group.members):
             return
         group = group._replace(begins=group.begins._replace(armed=np.zeros(len(group.members))))
-        ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
-        _, after, status, _ = _advanced(loop, Bounded(self._timed(group.members, group.begins), ends), 1, self._threads)
+        step = self._timed(group.members, group.begins) if stiff is None else stiff
+        step = step._replace(what=step.what._replace(armed=np.full(len(group.members), PASSES)))
+        _, after, status, _ = _advanced(loop, Bounded(step, step.what.state.k + 1), 1, self._threads)
         hard = (status != 0) | np.isnan(after.values).any(axis=1)
-        crossed, none = self._crossings(loop, group, after, hard)
-        hard[crossed.members] |= self._fails(loop, group, crossed)
+        crossed, none = self._crossings(loop, step, after, hard)
+        hard[crossed.members] |= self._fails(loop, step, crossed)
         crossed = _taken(crossed, ~hard[crossed.members])
         for which in np.unique(crossed.which).tolist():
             there = _taken(crossed, crossed.which == which)
-            hard[there.members[~self._switched(loop, group, there)]] = True
-        self._go_on(group.taken(none))
+            hard[there.members[~self._switched(loop, group, there, stiff is not None)]] = True
+        turned = none & _has_turned(loop, step.what, after)
+        if stiff is None:
+            self._go_on(group.taken(none & ~turned))
+            may_be_stiff = turned & self._runs[0].is_stiff(Result.SLIP)
+            self._by_collocation(group.taken(may_be_stiff))
+            hard |= turned & ~may_be_stiff
+        else:
+            hard |= turned
+            if len(there := np.flatnonzero(none & ~turned)):
+                hard[there[~self._stepped(group.taken(there), _taken(after, there))]] = True
         self._alone(group.taken(hard))
 
-    def _crossings(self, loop: ModeLoop, group: Group, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
+    def _by_collocation(self, group: Group) -> None:
+        """Make a step in which a slip turns too fast for an explicit method."""
+        if not len(group.members):
+            return
+        loop, clock = self._runs[0].loop_in(group.mode, stiff=True), self._timed(group.members, None)
+        begin, end = (clock.t0 + k * clock.dt for k in (group.begins.state.k, group.begins.state.k + 1))
+        place = Place(begin, group.begins.state.g, group.begins.xi)
+        entry = Entry(place, begin, end - begin, np.zeros(len(begin), np.int64))
+        begun, plain = self._entered(loop, entry, np.ones(len(begin), bool))
+        self._alone(group.taken(~plain))
+        self._across(loop, group.taken(plain), _taken(Timed(begin, end - begin, begun), plain))
+
+    def _stepped(self, group: Group, after: Watched) -> np.ndarray:
+        """Take whole steps by collocation; True where the next node is no place to be looked at alone."""
+        loop, k = self._runs[0].loop_in(group.mode), group.begins.state.k
+        nodes, plain, end = self._next_nodes(loop, group.members, k, after.state.g, after.xi, np.ones(len(k), bool))
+        rows = _rows(nodes.state)
+        for j in np.flatnonzero(plain).tolist():
+            run = self._runs[int(group.members[j])]
+            run.stiff_rows.append(run.n_rows)
+            self._save(run, rows[j : j + 1], end[j : j + 1])
+        self._go_on(Group(group.mode, group.members, nodes).taken(plain))
+        return plain
+
+    def _crossings(self, loop: ModeLoop, step: Timed, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
         """First crossings of guards in the steps of members, and a mask of those that have none; ``hard`` is set where
         there are several zeros of a guard, or one jumps.
         """
         row, which = np.nonzero((after.suspects > 0) & ~hard[:, None])
-        begin, end = group.begins.values[row, which], after.reached[row, which]
+        begin, end = step.what.values[row, which], after.reached[row, which]
         if not len(row):
             return Crossed(row, which, *(np.zeros((0, 0)),) * 3), ~hard
-        search = Search(Node.of(_taken(group.begins.state, row)), which, np.zeros(len(row)), end, begin)
-        found = self._on_threads(loop.searching(isolated), self._timed(group.members[row], search))
+        search = Search(Node.of(_taken(step.what.state, row)), which, np.zeros(len(row)), end, begin)
+        found = self._on_threads(loop.searching(isolated), Timed(step.t0[row], step.dt[row], search))
         hard[row[~found.is_one]] = True
         there = np.flatnonzero(found.there)
         zeros = zeros_of(there, which[there], _taken(found.zero, there), begin[there], found.change[there])
@@ -179,8 +218,6 @@ class ModalBatch:
         crossed = Crossed(owner[first], zeros.which[first], zeros.t[first], zeros.g_vector[first], zeros.xi[first])
         none = np.ones(len(hard), bool)
         none[crossed.members] = False
-        slip = np.flatnonzero(loop.ends_slip)
-        hard |= none & ((group.begins.values[:, slip] > 0) & (after.reached[:, slip] < 0)).any(axis=1)
         return _taken(crossed, ~hard[crossed.members]), none & ~hard
 
     def _on_threads(self, program: Callable[[Any], Any], nodes: Any) -> Any:
@@ -191,25 +228,24 @@ class ModalBatch:
             found = list(pool.map(lambda part: program(_taken(nodes, slice(part[0], part[-1] + 1))), parts))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
 
-    def _fails(self, loop: ModeLoop, group: Group, crossed: Crossed) -> np.ndarray:
+    def _fails(self, loop: ModeLoop, step: Timed, crossed: Crossed) -> np.ndarray:
         """True where a step is too long, or fails just before a crossing, shape=[crossings]."""
         if not len(crossed.members):
             return np.zeros(0, bool)
-        owners = group.taken(crossed.members)
-        states = owners.begins.state
-        timed = self._timed(owners.members, Node.of(states))
-        s = just_before((crossed.t - timed.t0) / timed.dt - states.k)
-        search = Search(timed.what, crossed.which, s, s, np.ones(len(s)))
-        fails = (
-            ~np.isfinite(loop.searching(located)(timed._replace(what=search)).value) & ~loop.ends_slip[crossed.which]
-        )
+        own = _taken(step, crossed.members)
+        states = own.what.state
+        s = just_before((crossed.t - own.t0) / own.dt - states.k)
+        search = Search(Node.of(states), crossed.which, s, s, np.ones(len(s)))
+        fails = ~np.isfinite(loop.searching(located)(own._replace(what=search)).value) & ~loop.ends_slip[crossed.which]
         if loop.takes_energy:
-            begin = Place(timed.t0 + states.k * timed.dt, states.g, owners.begins.xi)
+            begin = Place(own.t0 + states.k * own.dt, states.g, own.what.xi)
             fails |= loop.gains(Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi)))
         return fails
 
-    def _switched(self, loop: ModeLoop, group: Group, at: Crossed) -> np.ndarray:
-        """Take the transition of one guard, and make the rest of the step; True where that was plain."""
+    def _switched(self, loop: ModeLoop, group: Group, at: Crossed, stiff: bool) -> np.ndarray:
+        """Take the transition of one guard, to which a step by collocation led if ``stiff``, and make the rest of the
+        step; True where that was plain.
+        """
         transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].modes, group.taken(at.members)
         left = loop.leaving(transition, Place(at.t, _points(at.g_vector, owners.begins.state.g), at.xi))
         plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
@@ -221,12 +257,11 @@ class ModalBatch:
         done = np.zeros(len(at.t), bool)
         for mode in np.unique(targets[plain]).tolist():
             some = targets == mode
-            done[some] = self._arrived(
-                owners.taken(some), _taken(at, some), _taken(left, some), transition.reset is None, mode
-            )
+            owner, place, after = owners.taken(some), _taken(at, some), _taken(left, some)
+            done[some] = self._arrived(owner, place, after, transition.reset is None, mode, stiff)
         return done
 
-    def _arrived(self, owners: Group, at: Crossed, left: Any, projects: bool, mode: int) -> np.ndarray:
+    def _arrived(self, owners: Group, at: Crossed, left: Any, projects: bool, mode: int, stiff: bool) -> np.ndarray:
         """Make the rest of the step in the next mode; True where that was plain, and the member is at its end."""
         members = owners.members
         target, timed = self._runs[0].loop_in(mode), self._timed(members, None)
@@ -243,24 +278,38 @@ class ModalBatch:
         xi = after.xi
         if not target.names:
             xi = target.velocities(Timed(part.t0, part.dt, Node.of(after.state)))
-        entry = Entry(Place(end, after.state.g, xi), timed.t0, timed.dt, np.asarray(k + 1, np.int64))
-        nodes, plain = self._entered(target, entry, plain)
+        nodes, plain, end = self._next_nodes(target, members, k, after.state.g, xi, plain)
         number = np.asarray(k, float)[:, None]
         before_it = np.concatenate([number, at.g_vector, left.p_before, left.p_before], axis=1)
         after_it = np.concatenate([number, _vectors(arrived.g), arrived.p, arrived.p], axis=1)
-        rows = np.concatenate([number + 1, _vectors(nodes.state.g), nodes.state.p_plus, nodes.state.p_minus], axis=1)
+        rows = _rows(nodes.state)
         for j in np.flatnonzero(plain).tolist():
             run, t, step = self._runs[int(members[j])], at.t[j : j + 1], int(k[j])
             source, row = run.mode, run.n_rows
+            run.stiff_rows += [row] * stiff
             run.add(before_it[j : j + 1], t)
             run.mode = mode
             run.add(after_it[j : j + 1], t)
             facts = (at.g_vector[j], at.xi[j], arrived.xi[j], int(at.which[j]), row)
             run.switches.append(Switch(step, float(t[0]), source, mode, *facts))
-            if (step + 1) % run.save_every == 0:
-                run.add(rows[j : j + 1], end[j : j + 1])
+            self._save(run, rows[j : j + 1], end[j : j + 1])
         self._go_on(Group(mode, members, nodes).taken(plain))
         return plain
+
+    def _next_nodes(
+        self, loop: ModeLoop, members: np.ndarray, k: np.ndarray, g: Any, xi: np.ndarray, plain: np.ndarray
+    ) -> tuple[Watched, np.ndarray, np.ndarray]:
+        """Loop states at the ends of steps from nodes k, which of those that were plain are, and the times."""
+        timed = self._timed(members, None)
+        end = timed.t0 + (k + 1) * timed.dt
+        entry = Entry(Place(end, g, xi), timed.t0, timed.dt, np.asarray(k + 1, np.int64))
+        return *self._entered(loop, entry, plain), end
+
+    @staticmethod
+    def _save(run: ModalRun, row: np.ndarray, t: np.ndarray) -> None:
+        """Save the row of a node, with a first axis of length 1, if it is one to be saved."""
+        if row[0, 0] % run.save_every == 0:
+            run.add(row, t)
 
     def _entered(self, loop: ModeLoop, entries: Entry, plain: np.ndarray) -> tuple[Watched, np.ndarray]:
         """Loop states at places where a mode begins, and which of those that were plain are."""
@@ -272,6 +321,17 @@ class ModalBatch:
         if loop.names:
             hard |= (loop.crosses_both_ways & (values != 0)).any(axis=1)
         return begun, plain & ~hard
+
+
+def _rows(states: Any) -> np.ndarray:
+    """Rows of nodes, from states with a first axis."""
+    number = np.asarray(states.k, float)[:, None]
+    return np.concatenate([number, _vectors(states.g), states.p_plus, states.p_minus], axis=1)
+
+
+def _has_turned(loop: ModeLoop, begun: Watched, after: Watched) -> np.ndarray:
+    """True where a slip has changed its sign in a step, shape=[members]."""
+    return (loop.ends_slip & (begun.values > 0) & (after.reached < 0)).any(axis=1)
 
 
 def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,6 +40,9 @@ SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
 
 
+Loops: TypeAlias = dict[tuple[int, bool], ModeLoop]
+
+
 @dataclass
 class ModalRun:
     """Run of a system with modes, as far as it has come.
@@ -55,10 +59,9 @@ class ModalRun:
         Time of the last transition of an earlier run that this one continues; nan if there is none.
     engine : str
         Engine that runs the loops.
-    loops : dict of int to ModeLoop
-        Programs of the modes, by index, made when they are first needed.
-    stiff_loops : dict of int to ModeLoop
-        Those for parts of steps that an explicit method cannot make.
+    loops : dict of (int, bool) to ModeLoop
+        Programs of the modes, by index, made when they are first needed; with True those for parts of steps that an
+        explicit method cannot make. Runs that differ in their starts and clocks share them.
     leaves_zero : bool
         True if a guard is zero where the mode begins, and leaves it: the step from there is looked at in parts.
     n_rows : int
@@ -80,14 +83,13 @@ class ModalRun:
     crossings: list[Crossings] = field(default_factory=list)
     since: float = float("nan")
     engine: str = ""
-    loops: dict[int, ModeLoop] = field(default_factory=dict)
-    stiff_loops: dict[int, ModeLoop] = field(default_factory=dict)
+    loops: Loops = field(default_factory=dict)
     leaves_zero: bool = False
     n_rows: int = 0
     stiff_rows: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        guards = {one.name for one in self.modes.transitions}
+        guards = {one.name for one in self.modes.transitions} if self.events else ()
         if taken := [event.name for event in self.events if event.name in guards]:
             raise ValueError(f"events: {taken[0]!r} is the name of a transition of {self.modes.name}: take another")
 
@@ -101,19 +103,12 @@ class ModalRun:
         """Programs of the mode."""
         return self.loop_in(self.mode)
 
-    @property
-    def stiff_loop(self) -> ModeLoop:
-        """Programs of the mode by a collocation method of order 4 or 6."""
-        return self._loop_of(self.mode, for_stiff_steps(self.method), self.stiff_loops)
-
-    def loop_in(self, mode: int) -> ModeLoop:
-        """Programs of a mode of that index."""
-        return self._loop_of(mode, self.method, self.loops)
-
-    def _loop_of(self, mode: int, method: Integrator, loops: dict[int, ModeLoop]) -> ModeLoop:
-        if mode not in loops:
-            loops[mode] = ModeLoop(self.modes, mode, method, self.clock.controls, self.events)
-        return loops[mode]
+    def loop_in(self, mode: int, *, stiff: bool = False) -> ModeLoop:
+        """Programs of a mode of that index, by a collocation method of order 4 or 6 if ``stiff``."""
+        if (mode, stiff) not in self.loops:
+            method = for_stiff_steps(self.method) if stiff else self.method
+            self.loops[mode, stiff] = ModeLoop(self.modes, mode, method, self.clock.controls, self.events)
+        return self.loops[mode, stiff]
 
     def advance(self, end: int) -> None:
         """Go on to node ``end``, to a terminal event or to a failure."""
@@ -171,7 +166,7 @@ class ModalRun:
         k, failure = int(self.state.k), self.status
         begin, end = self._time(k), self._time(k + 1)
         length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
-        stiff = self._is_stiff(failure)
+        stiff = self.is_stiff(failure)
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
             length, self.status = length if stiff or self.leaves_zero else length / 2, Result.SUCCESS
@@ -189,7 +184,10 @@ class ModalRun:
             if is_same(here.t, end, self.clock.dt):
                 break
             part = left if abs(length) >= abs(left) else length
-            clock, loop = Clock(np.float64(here.t), np.float64(part)), self.stiff_loop if stiff else self.loop
+            clock, loop = (
+                Clock(np.float64(here.t), np.float64(part)),
+                self.loop_in(self.mode, stiff=stiff),
+            )
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
             if self.status is not Result.SUCCESS:
                 return
@@ -212,7 +210,7 @@ class ModalRun:
             guard = self._events_of(loop)
             if self.status is Result.EVENT:
                 return
-            if self._is_stiff(self.status) and not stiff:
+            if self.is_stiff(self.status) and not stiff:
                 stiff, self.status = True, Result.SUCCESS
             elif self.status is not Result.SUCCESS:
                 failure, length, self.status = self.status, part / 2, Result.SUCCESS
@@ -238,7 +236,7 @@ class ModalRun:
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
 
-    def _is_stiff(self, failure: Result) -> bool:
+    def is_stiff(self, failure: Result) -> bool:
         """True if an explicit step failed as the slip turned too fast for it."""
         return failure is Result.SLIP and not self.method.guarantees.implicit
 

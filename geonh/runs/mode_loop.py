@@ -339,7 +339,8 @@ def _next(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
     after, status = next_watched(problem, before)
     if _takes_energy(problem.system):
         motion = Motion(*(_place(problem, watched) for watched in (before, after)))
-        status = jnp.where((status == 0) & rises(problem.system, motion), np.int32(Result.STEP), status)
+        is_too_long = (before.armed >= 0) & rises(problem.system, motion)
+        status = jnp.where((status == 0) & is_too_long, np.int32(Result.STEP), status)
     return timed._replace(what=after), status
 
 
