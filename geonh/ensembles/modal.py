@@ -70,7 +70,7 @@ class ModalEnsemble(Observed):
     k : ndarray of int, shape=[N]
         Step numbers of the saved nodes.
     runs : sequence of Trajectory or None
-        Members; None of those that did not start, or were interrupted.
+        Members; None of those that could not be run, or were interrupted.
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
     g, g_vector : point of the group, ndarray, with leading axes [members, N]
@@ -90,7 +90,7 @@ class ModalEnsemble(Observed):
     parameters : dict of str to ndarray, shape=[members, …]
         Parameters that differ between members, and "t0", "dt" where they do.
     faults : dict of int to str
-        Reasons why members did not start.
+        Reasons why members could not be run.
     """
 
     modes: Modes
@@ -203,7 +203,7 @@ class ModalEnsemble(Observed):
         """
         i = self.batch.number_of(member, ValueError)
         if i in self.faults:
-            return f"member {i} did not start: {self.faults[i]}"
+            return f"member {i} has no run: {self.faults[i]}"
         run = self.runs[i]
         return f"member {i}: {'was not begun: interrupted' if run is None else run.message}"
 
@@ -213,7 +213,7 @@ class ModalEnsemble(Observed):
         return (
             f"ModalEnsemble of {len(self)} runs of {self.modes.name} by "
             f"{with_reason(describe(self.method), self.method_reason)}: {len(self.k)} nodes and "
-            f"{n.min(initial=0)} to {n.max(initial=0)} transitions each; differing in {', '.join(self.batch.varied)}; "
+            f"{n.min()} to {n.max()} transitions each; differing in {', '.join(self.batch.varied)}; "
             f"{ended}"
         )
 

@@ -25,6 +25,7 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.registry import stepping_method
 from geonh.integrators.validity import Result
+from geonh.mechanics.own_values import Own
 from geonh.mechanics.system import with_parameters
 from geonh.results.events import Event, as_events
 from geonh.results.modes import Modes
@@ -34,7 +35,7 @@ from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_batch import ModalBatch
 from geonh.runs.modal_run import Loops, ModalRun
 from geonh.runs.start import as_start
-from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_fault, refuse_for_modes
+from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_faults, refuse_for_modes
 
 TOGETHER = 8
 """Fewest members that are run at once, by programs of their own."""
@@ -77,47 +78,56 @@ class ModalMembers:
         )
         refuse_too_much(f"{size} members with {per} nodes", {"nodes": 2 * size * per * (1 + width)}, "raise save_every")
         starts = member_starts(self.shared, self.batch.members)
-        for i in [i for i in range(size) if i not in starts.faults]:
-            member = jax.tree.map(lambda a, i=i: a[i], self.batch.members)
-            varied = self._varied(member)
-            fault = self.modes.fault(varied) if varied else ""
-            if fault := fault or guard_fault(self.modes, self.which, member.t0, member.g):
-                starts.faults[i] = fault
+        all_of_them = self.batch.members
+        places = Own(self._varied(all_of_them), (all_of_them.t0, all_of_them.g))
+        values = (self._varied(jax.tree.map(lambda a, i=i: a[i], all_of_them)) for i in range(size))
+        for some in (self.modes.faults(values), guard_faults(self.modes, self.which, places)):
+            starts.faults.update({i: fault for i, fault in enumerate(some) if fault and i not in starts.faults})
         begun = [i for i in range(size) if i not in starts.faults]
         states = {i: jax.tree.map(lambda a, i=i: a[i], starts.states) for i in begun}
-        done = self._together if self._is_alike else self._on_threads
+        done = self._together if self._can_be_together else self._on_threads
+        not_started, faults = len(starts.faults), dict(starts.faults)
         with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
-            for n in done(states, runs, threads):
-                report(n + len(starts.faults), size)
+            for n in done(states, runs, faults, threads):
+                report(n + not_started, size)
         for i, run in enumerate(runs):
-            if run is not None and run.status is Result.SUCCESS and int(run.state.k) < self.n_steps:
-                runs[i] = None  # interrupted
+            unfinished = run is not None and run.status is Result.SUCCESS and int(run.state.k) < self.n_steps
+            if unfinished or i in faults:
+                runs[i] = None
         k = np.arange(per) * self.save_every
-        members = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
-        return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, members, dict(starts.faults))
+        found = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
+        return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, found, faults)
 
     @property
-    def _is_alike(self) -> bool:
-        """True if all members have the same programs, and are many."""
-        of_members = self.batch.members.controls is not None or set(self.batch.varied) - {"xi0", "g0", "dt", "t0"}
-        return not (self.events or of_members) and self.batch.size >= TOGETHER
+    def _can_be_together(self) -> bool:
+        """True if members can be run at once, and are many."""
+        return not self.events and self.batch.members.controls is None and self.batch.size >= TOGETHER
 
-    def _together(self, states: dict[int, State], runs: list[ModalRun | None], threads: int) -> Iterator[int]:
-        """Run members at once; yields the number of those that have ended."""
+    def _together(
+        self, states: dict[int, State], runs: list[ModalRun | None], faults: dict[int, str], threads: int
+    ) -> Iterator[int]:
+        """Run members at once; yields the number of those that have ended, and keeps the faults of those that cannot
+        be run.
+        """
         loops: Loops = {}
         for i, state in states.items():
             runs[i] = self._begun(i, state, loops)
-        batch = ModalBatch({i: run for i, run in enumerate(runs) if run is not None}, self.n_steps, threads)
+        batch = ModalBatch({i: run for i, run in enumerate(runs) if run is not None}, self.n_steps, threads, faults)
         yield from batch.advance()
         yield len(states)
 
-    def _on_threads(self, states: dict[int, State], runs: list[ModalRun | None], threads: int) -> Iterator[int]:
-        """Run members on threads; yields the number of those that have ended."""
+    def _on_threads(
+        self, states: dict[int, State], runs: list[ModalRun | None], faults: dict[int, str], threads: int
+    ) -> Iterator[int]:
+        """Version of ``_together`` that runs a member at a time on each thread."""
         with ThreadPoolExecutor(threads) as pool:
             waiting = {pool.submit(self._one, i, state): i for i, state in states.items()}
             try:
                 for done, future in enumerate(as_completed(waiting)):
-                    runs[waiting[future]] = future.result()
+                    try:
+                        runs[waiting[future]] = future.result()
+                    except ValueError as error:  # of a guard or a reset of its own
+                        faults[waiting[future]] = str(error)
                     yield done + 1
             except BaseException as error:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -134,13 +144,13 @@ class ModalMembers:
     def _begun(self, i: int, state: State, loops: Loops) -> ModalRun:
         """Run of a member with node 0, and these programs, which serve one member after another."""
         member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
-        varied = self._varied(member)
-        modes = self.modes.with_values(varied)
+        values = self._varied(member)
         controls = self.shared.controls if member.controls is None else member.controls
         clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)
         status = Result(int(state.status))
-        run = ModalRun(modes, self.shared.method, clock, self.events, self.save_every, self.which, state, status)
-        if not varied and member.controls is None:
+        of_all = (self.modes, self.shared.method, clock, self.events, self.save_every, self.which)
+        run = ModalRun(*of_all, state, status, values=values)
+        if not values and member.controls is None:
             run.loops = loops
         run.save(state, float(clock.t0))
         return run
@@ -153,7 +163,7 @@ class ModalMembers:
         return ModalRunInProgress(run, begun).trajectory_so_far()
 
     def _varied(self, member: Member) -> dict[str, Any]:
-        """Parameters in which a member differs from the others."""
+        """Parameters in which a member differs from the others, or those of all members."""
         return {name: value for name, value in member.parameters.items() if name in self.batch.varied}
 
     def _loops(self) -> Loops:
@@ -226,5 +236,5 @@ def solve_modal_ensemble(
     with reporting(progress, given.size, "members") as report:
         ensemble = runs.solved(workers, report)
     if len(ensemble.faults) == len(ensemble):
-        raise ValueError(f"no member has a valid start; {ensemble.message(0)}")
+        raise ValueError(f"no member could be run; {ensemble.message(0)}")
     return ensemble

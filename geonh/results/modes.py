@@ -8,7 +8,6 @@ goes on in the next mode. Integrators and systems know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,7 +17,8 @@ import numpy as np
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
-from geonh.mechanics.system import System, with_parameters
+from geonh.mechanics.own_values import with_values
+from geonh.mechanics.system import System
 from geonh.results.events import Event
 
 RESET = "t, g, xi"
@@ -169,16 +169,18 @@ class Modes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def fault(self, values: Mapping[str, Any] = MappingProxyType({})) -> str:
-        """Fault of the coefficients of friction and impacts, with other values of some parameters; "" if there is none.
+    def faults(self, every: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Faults of the coefficients of friction and impacts, for each of several values of some parameters; "" if
+        there is none.
 
         Looked for in the friction of each mode, and in guards and resets with a method ``fault(parameters)``.
         """
-        parameters = {name: {**self[name].parameters, **values} for name in self.names}
+        parameters = {name: self[name].parameters for name in self.names}
         parts: list[tuple[str, Any]] = [(name, self[name].multiplier_forces) for name in self.names]
         parts += [(one.source, part) for one in self.transitions for part in (one.guard.function, one.reset)]
-        faults = (part.fault(parameters[name]) for name, part in parts if hasattr(part, "fault"))
-        return next(filter(None, faults), "")
+        checks = [(parameters[name], part.fault) for name, part in parts if hasattr(part, "fault")]
+        for values in every:
+            yield next(filter(None, (fault({**own, **values}) for own, fault in checks)), "")
 
     def with_values(self, values: Mapping[str, Any]) -> Modes:
         """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""
@@ -186,15 +188,7 @@ class Modes:
             raise TypeError(f"values must be a mapping of names to values, got {shortly(values)}")
         if not values:
             return self
-
-        def changed(system: Any) -> Any:
-            if not isinstance(system, System):
-                return system
-            return with_parameters(system, {k: v for k, v in values.items() if k in system.parameters})
-
-        systems, transitions = jax.tree.map(
-            changed, (self.systems, self.transitions), is_leaf=lambda leaf: isinstance(leaf, System)
-        )
+        systems, transitions = with_values((self.systems, self.transitions), values)
         return Modes(dict(zip(self.names, systems, strict=True)), transitions, name=self.name, rows=self.rows)
 
     def with_parameters(self, **changes: Any) -> Modes:

@@ -18,8 +18,9 @@ from jax import Array
 
 from geonh.algebra.linear import solve
 from geonh.arguments.precision import is_traced
-from geonh.engine import computed
+from geonh.engine import batch_of_one, computed, mapped
 from geonh.mechanics.collisions import Contacts, changes, collided
+from geonh.mechanics.own_values import OfOwn, Own
 from geonh.mechanics.system import System
 from geonh.rolling.beginnings import BEGINNING
 from geonh.rolling.grip import FREE, HOLDS, SLIPS, Grip
@@ -51,10 +52,10 @@ class Gap(eqx.Module):
     def __call__(self, t: Array, g: Array, xi: Array, lam: Array) -> Array:
         return self._height((t, g)) + SLACK
 
-    def start_fault(self, t: Any, g: Any) -> str:
-        """Fault of a free contact that begins at (t, g); "" if there is none."""
-        height = float(computed(Gap._height, self, (np.asarray(t, float), g)))
-        return "" if height > -BELOW else f"g0 has the body {-height:.3g} m below the surface: raise it"
+    def start_faults(self, starts: Own) -> list[str]:
+        """Faults of free contacts that begin at (t, g), with a first axis; "" of those that have none."""
+        heights = mapped(OfOwn(Gap._height), self, starts).tolist()
+        return ["" if h > -BELOW else f"g0 has the body {-h:.3g} m below the surface: raise it" for h in heights]
 
     def rate(self, t: Any, g: Any, xi: Any) -> float:
         """Velocity with which the contact opens, φ̇."""
@@ -203,10 +204,13 @@ class AfterLanding(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        found = computed(AfterLanding._state, self, (t, g, xi))
-        after = tuple(int(state) for state in found)
+        return self.of_many(Own({}, batch_of_one((t, g, xi))))[0]
+
+    def of_many(self, places: Own) -> list[str]:
+        """Names of many, with a first axis."""
         every = list(itertools.product(*(grip.states for grip in self.grips)))
-        return self.names[every.index(after)]
+        found = mapped(OfOwn(AfterLanding._state), self, places).tolist()
+        return [self.names[every.index(tuple(states))] for states in found]
 
     def _state(self, place: tuple) -> Array:
         """States of all contacts after the impact, shape=[k]."""

@@ -39,6 +39,7 @@ from geonh.engine import batch_of_one, mapped
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction, limits_fault
 from geonh.mechanics.impacts import struck
+from geonh.mechanics.own_values import OfOwn, Own
 from geonh.mechanics.system import System, replaced
 from geonh.results.events import ContactEvent, SlipEnds
 from geonh.results.modes import Modes, Transition
@@ -201,11 +202,11 @@ class _Next(eqx.Module):
     roll: System
 
     def __call__(self, t: Any, g: Any, xi: Any) -> str:
-        return self.of_many(*batch_of_one((t, g, xi)))[0]
+        return self.of_many(Own({}, batch_of_one((t, g, xi))))[0]
 
-    def of_many(self, t: Any, g: Any, xi: Any) -> list[str]:
+    def of_many(self, places: Own) -> list[str]:
         """Modes of many, with a first axis."""
-        away, speed = mapped(speeds, self.roll, (t, g, xi))
+        away, speed = mapped(OfOwn(speeds), self.roll, places)
         names = np.where(away > RESTING / 2, "free", np.where(speed > BEGINNING / 2, "slide", "roll"))
         return names.tolist()
 

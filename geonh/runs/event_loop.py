@@ -39,7 +39,6 @@ from geonh.runs.locating import (
     zeros_of,
 )
 
-
 PASSES = -1.0
 """Mark of a step that is made to be looked at."""
 

@@ -16,13 +16,14 @@ import numpy as np
 
 from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
+from geonh.mechanics.own_values import Own, with_values
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
 from geonh.runs.modal_record import Switch
-from geonh.runs.modal_run import OFF, ModalRun, is_same
-from geonh.runs.mode_loop import Bounded, Entry, ModeLoop, Motion, Place, Timed, just_before
+from geonh.runs.modal_run import OFF, Loops, ModalRun, is_same
+from geonh.runs.mode_loop import Bounded, Entry, ModeLoop, Motion, Place, Timed, for_stiff_steps, just_before
 
 ALL_IS_WELL = (Result.SUCCESS, Result.END, Result.EVENT)
 PIECE = 2**24
@@ -52,19 +53,24 @@ class Group(NamedTuple):
 
 
 class ModalBatch:
-    """Runs that share their modes, method, guards and controls, and differ in their starts and clocks.
+    """Runs that share their modes, method, guards and controls, and differ in their starts, clocks and parameters.
 
     Parameters
     ----------
     runs : dict of int to ModalRun
-        By the numbers of members, with the same programs, in the same mode, and without events.
+        By the numbers of members, in the same mode, and without events.
     end : int
         Number of steps.
     threads : int
+    faults : dict of int to str
+        Reasons why members cannot be run, by their numbers, to which more are added.
     """
 
-    def __init__(self, runs: dict[int, ModalRun], end: int, threads: int) -> None:
+    def __init__(self, runs: dict[int, ModalRun], end: int, threads: int, faults: dict[int, str]) -> None:
         self._runs, self._numbers, self._end, self._threads = list(runs.values()), list(runs), end, threads
+        self._loops: Loops = {}
+        self._values = jax.tree.map(lambda *leaves: np.stack(leaves), *(dict(run.values) for run in self._runs))
+        self._faults = faults
         clocks = [run.clock for run in self._runs]
         self._t0, self._dt = (np.array([getattr(clock, name) for clock in clocks], float) for name in ("t0", "dt"))
         self._groups: list[Group] = []
@@ -74,13 +80,15 @@ class ModalBatch:
         going = [i for i, run in enumerate(self._runs) if run.status is Result.SUCCESS and int(run.state.k) < self._end]
         if not going:
             return
-        run = self._runs[going[0]]
-        run.loop.go_on(run.clock, run.state)
-        states = jax.tree.map(lambda *leaves: np.stack(leaves), *(self._runs[i].state for i in going))
+        mode = self._runs[going[0]].mode
+        loop, states = (
+            self._loop(mode),
+            jax.tree.map(lambda *leaves: np.stack(leaves), *(self._runs[i].state for i in going)),
+        )
         members, xi, values = np.array(going), *(np.zeros((len(going), 0)),) * 2
-        if run.loop.names:
-            xi, values = run.loop.values_at(self._timed(members, Node.of(states)))
-        self._groups = [Group(run.mode, members, Watched.begun(states, xi, values))]
+        if loop.names:
+            xi, values = loop.values_at(self._own(members, self._timed(members, Node.of(states))))
+        self._groups = [Group(mode, members, Watched.begun(states, xi, values))]
         while self._groups:
             yield len(self._runs) - sum(len(group.members) for group in self._groups)
             mode = self._groups[0].mode
@@ -92,10 +100,23 @@ class ModalBatch:
     def _timed(self, members: np.ndarray, what: Any) -> Timed:
         return Timed(self._t0[members], self._dt[members], what)
 
+    def _own(self, members: np.ndarray, what: Any) -> Own:
+        """Argument of a program, with the parameters of members."""
+        return Own(_taken(self._values, members), what)
+
+    def _loop(self, mode: int, *, stiff: bool = False) -> ModeLoop:
+        """Programs of a mode for arguments with parameters of their own, by collocation if ``stiff``."""
+        if (mode, stiff) not in self._loops:
+            run, values = self._runs[0], _taken(self._values, 0)
+            method = for_stiff_steps(run.method) if stiff else run.method
+            self._loops[mode, stiff] = ModeLoop(run.common, mode, method, run.clock.controls, (), values)
+        return self._loops[mode, stiff]
+
     # --- whole steps ----------------------------------------------------------------------------------------
     def _along(self, group: Group) -> None:
         """Make whole steps in a mode, to the end or to a transition, and this."""
-        loop = self._runs[0].loop_in(group.mode)
+        loop = self._loop(group.mode)
+        _give_example(loop, group.begins)
         hard = _is_hard(loop, group.begins)
         self._alone(group.taken(hard))
         group = group.taken(~hard)
@@ -105,7 +126,7 @@ class ModalBatch:
         n = min(self._end - int(group.begins.state.k.min()), most)
         ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
         bounded = Bounded(self._timed(group.members, group.begins), ends)
-        rows, here, status, counts = _advanced(loop, bounded, n, self._threads)
+        rows, here, status, counts = self._advanced(loop, group.members, bounded, n)
         for i, own, count in zip(group.members.tolist(), rows, counts.tolist(), strict=True):
             run = self._runs[i]
             saved = own[:count][own[:count, 0] % run.save_every == 0]
@@ -134,14 +155,21 @@ class ModalBatch:
             run.state = state
             try:
                 run.advance(int(state.k) + 1)
-            except ValueError as error:
-                error.add_note(f"geonh: of member {self._numbers[i]}")
-                raise
+            except ValueError as error:  # of a guard or a reset of its own
+                self._faults[self._numbers[i]] = str(error)
+                continue
             if run.status is Result.SUCCESS:
                 loop = run.loop
                 if int(loop.begin.state.k) != int(run.state.k):
                     loop.go_on(run.clock, run.state)
                 self._go_on(Group(run.mode, np.array([i]), batch_of_one(loop.begin)))
+
+    def _advanced(
+        self, loop: ModeLoop, members: np.ndarray, begins: Bounded, n: int
+    ) -> tuple[np.ndarray, Watched, np.ndarray, np.ndarray]:
+        """Make n steps: rows, last good states, why the step after them failed, and numbers of good ones."""
+        rows, reached = loop.batch.run(np.arange(len(members)), self._own(members, begins), n, 1, self._threads)
+        return rows, reached.state.what.timed.what, np.asarray(reached.status), np.asarray(reached.n_rows)
 
     # --- transitions ----------------------------------------------------------------------------------------
     def _across(self, loop: ModeLoop, group: Group, stiff: Timed | None = None) -> None:
@@ -154,10 +182,11 @@ class ModalBatch:
         group = group._replace(begins=group.begins._replace(armed=np.zeros(len(group.members))))
         step = self._timed(group.members, group.begins) if stiff is None else stiff
         step = step._replace(what=step.what._replace(armed=np.full(len(group.members), PASSES)))
-        _, after, status, _ = _advanced(loop, Bounded(step, step.what.state.k + 1), 1, self._threads)
+        bounded = Bounded(step, step.what.state.k + 1)
+        _, after, status, _ = self._advanced(loop, group.members, bounded, 1)
         hard = (status != 0) | np.isnan(after.values).any(axis=1)
-        crossed, none = self._crossings(loop, step, after, hard)
-        hard[crossed.members] |= self._fails(loop, step, crossed)
+        crossed, none = self._crossings(loop, self._own(group.members, step), after, hard)
+        hard[crossed.members] |= self._fails(loop, self._own(group.members, step), crossed)
         crossed = _taken(crossed, ~hard[crossed.members])
         for which in np.unique(crossed.which).tolist():
             there = _taken(crossed, crossed.which == which)
@@ -178,17 +207,17 @@ class ModalBatch:
         """Make a step in which a slip turns too fast for an explicit method."""
         if not len(group.members):
             return
-        loop, clock = self._runs[0].loop_in(group.mode, stiff=True), self._timed(group.members, None)
+        loop, clock = self._loop(group.mode, stiff=True), self._timed(group.members, None)
         begin, end = (clock.t0 + k * clock.dt for k in (group.begins.state.k, group.begins.state.k + 1))
         place = Place(begin, group.begins.state.g, group.begins.xi)
         entry = Entry(place, begin, end - begin, np.zeros(len(begin), np.int64))
-        begun, plain = self._entered(loop, entry, np.ones(len(begin), bool))
+        begun, plain = self._entered(loop, group.members, entry, np.ones(len(begin), bool))
         self._alone(group.taken(~plain))
         self._across(loop, group.taken(plain), _taken(Timed(begin, end - begin, begun), plain))
 
     def _stepped(self, group: Group, after: Watched) -> np.ndarray:
         """Take whole steps by collocation; True where the next node is no place to be looked at alone."""
-        loop, k = self._runs[0].loop_in(group.mode), group.begins.state.k
+        loop, k = self._loop(group.mode), group.begins.state.k
         nodes, plain, end = self._next_nodes(loop, group.members, k, after.state.g, after.xi, np.ones(len(k), bool))
         rows = _rows(nodes.state)
         for j in np.flatnonzero(plain).tolist():
@@ -198,16 +227,18 @@ class ModalBatch:
         self._go_on(Group(group.mode, group.members, nodes).taken(plain))
         return plain
 
-    def _crossings(self, loop: ModeLoop, step: Timed, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
+    def _crossings(self, loop: ModeLoop, own: Own, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
         """First crossings of guards in the steps of members, and a mask of those that have none; ``hard`` is set where
         there are several zeros of a guard, or one jumps.
         """
         row, which = np.nonzero((after.suspects > 0) & ~hard[:, None])
+        step = own.what
         begin, end = step.what.values[row, which], after.reached[row, which]
         if not len(row):
             return Crossed(row, which, *(np.zeros((0, 0)),) * 3), ~hard
         search = Search(Node.of(_taken(step.what.state, row)), which, np.zeros(len(row)), end, begin)
-        found = self._on_threads(loop.searching(isolated), Timed(step.t0[row], step.dt[row], search))
+        nodes = Own(_taken(own.values, row), Timed(step.t0[row], step.dt[row], search))
+        found = self._on_threads(loop.searching(isolated), nodes)
         hard[row[~found.is_one]] = True
         there = np.flatnonzero(found.there)
         zeros = zeros_of(there, which[there], _taken(found.zero, there), begin[there], found.change[there])
@@ -228,30 +259,33 @@ class ModalBatch:
             found = list(pool.map(lambda part: program(_taken(nodes, slice(part[0], part[-1] + 1))), parts))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
 
-    def _fails(self, loop: ModeLoop, step: Timed, crossed: Crossed) -> np.ndarray:
+    def _fails(self, loop: ModeLoop, own: Own, crossed: Crossed) -> np.ndarray:
         """True where a step is too long, or fails just before a crossing, shape=[crossings]."""
         if not len(crossed.members):
             return np.zeros(0, bool)
-        own = _taken(step, crossed.members)
-        states = own.what.state
-        s = just_before((crossed.t - own.t0) / own.dt - states.k)
+        values, step = _taken(own, crossed.members)
+        states = step.what.state
+        s = just_before((crossed.t - step.t0) / step.dt - states.k)
         search = Search(Node.of(states), crossed.which, s, s, np.ones(len(s)))
-        fails = ~np.isfinite(loop.searching(located)(own._replace(what=search)).value) & ~loop.ends_slip[crossed.which]
+        found = loop.searching(located)(Own(values, step._replace(what=search)))
+        fails = ~np.isfinite(found.value) & ~loop.ends_slip[crossed.which]
         if loop.takes_energy:
-            begin = Place(own.t0 + states.k * own.dt, states.g, own.what.xi)
-            fails |= loop.gains(Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi)))
+            begin = Place(step.t0 + states.k * step.dt, states.g, step.what.xi)
+            motion = Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi))
+            fails |= loop.gains(Own(values, motion))
         return fails
 
     def _switched(self, loop: ModeLoop, group: Group, at: Crossed, stiff: bool) -> np.ndarray:
         """Take the transition of one guard, to which a step by collocation led if ``stiff``, and make the rest of the
         step; True where that was plain.
         """
-        transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].modes, group.taken(at.members)
-        left = loop.leaving(transition, Place(at.t, _points(at.g_vector, owners.begins.state.g), at.xi))
+        transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].common, group.taken(at.members)
+        place = Place(at.t, _points(at.g_vector, owners.begins.state.g), at.xi)
+        left = loop.leaving(transition, self._own(owners.members, place))
         plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
         sound = np.flatnonzero(plain)
-        places = _taken((at.t, left.g, left.xi), sound)
-        for j, chosen in zip(sound.tolist(), _targets(transition.target, *places), strict=True):
+        places = self._own(owners.members[sound], _taken((at.t, left.g, left.xi), sound))
+        for j, chosen in zip(sound.tolist(), _targets(transition.target, places), strict=True):
             plain[j] = chosen is not None
             targets[j] = modes.index(chosen, "the target of a transition") if plain[j] else -1
         done = np.zeros(len(at.t), bool)
@@ -264,20 +298,20 @@ class ModalBatch:
     def _arrived(self, owners: Group, at: Crossed, left: Any, projects: bool, mode: int, stiff: bool) -> np.ndarray:
         """Make the rest of the step in the next mode; True where that was plain, and the member is at its end."""
         members = owners.members
-        target, timed = self._runs[0].loop_in(mode), self._timed(members, None)
-        arrived = target.arriving(Place(at.t, left.g, left.xi), projects)
+        target, timed = self._loop(mode), self._timed(members, None)
+        arrived = target.arriving(self._own(members, Place(at.t, left.g, left.xi)), projects)
         plain = arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(axis=1, initial=0.0))
         k = owners.begins.state.k
         end = timed.t0 + (k + 1) * timed.dt
         plain &= ~np.array([is_same(*one) for one in zip(at.t, end, timed.dt, strict=True)])
         part = Entry(Place(at.t, arrived.g, arrived.xi), at.t, end - at.t, np.zeros(len(k), np.int64))
-        begun, plain = self._entered(target, part, plain)
+        begun, plain = self._entered(target, members, part, plain)
         bounded = Bounded(Timed(part.t0, part.dt, begun), np.ones(len(k), begun.state.k.dtype))
-        _, after, status, _ = _advanced(target, bounded, 1, self._threads)
+        _, after, status, _ = self._advanced(target, members, bounded, 1)
         plain &= status == 0
         xi = after.xi
         if not target.names:
-            xi = target.velocities(Timed(part.t0, part.dt, Node.of(after.state)))
+            xi = target.velocities(self._own(members, Timed(part.t0, part.dt, Node.of(after.state))))
         nodes, plain, end = self._next_nodes(target, members, k, after.state.g, xi, plain)
         number = np.asarray(k, float)[:, None]
         before_it = np.concatenate([number, at.g_vector, left.p_before, left.p_before], axis=1)
@@ -303,7 +337,7 @@ class ModalBatch:
         timed = self._timed(members, None)
         end = timed.t0 + (k + 1) * timed.dt
         entry = Entry(Place(end, g, xi), timed.t0, timed.dt, np.asarray(k + 1, np.int64))
-        return *self._entered(loop, entry, plain), end
+        return *self._entered(loop, members, entry, plain), end
 
     @staticmethod
     def _save(run: ModalRun, row: np.ndarray, t: np.ndarray) -> None:
@@ -311,16 +345,23 @@ class ModalBatch:
         if row[0, 0] % run.save_every == 0:
             run.add(row, t)
 
-    def _entered(self, loop: ModeLoop, entries: Entry, plain: np.ndarray) -> tuple[Watched, np.ndarray]:
+    def _entered(
+        self, loop: ModeLoop, members: np.ndarray, entries: Entry, plain: np.ndarray
+    ) -> tuple[Watched, np.ndarray]:
         """Loop states at places where a mode begins, and which of those that were plain are."""
-        states, xi, values = loop.entering(entries)
+        states, xi, values = loop.entering(self._own(members, entries))
         begun = Watched.begun(states, xi, values)
-        if not hasattr(loop, "begin"):
-            loop.begin = jax.tree.map(lambda a: a[0], begun)
+        _give_example(loop, begun)
         hard = _is_hard(loop, begun) | (states.status != 0)
         if loop.names:
             hard |= (loop.crosses_both_ways & (values != 0)).any(axis=1)
         return begun, plain & ~hard
+
+
+def _give_example(loop: ModeLoop, begins: Watched) -> None:
+    """Let a loop begin with the first of some loop states, which has the types of all, if it has not begun."""
+    if not hasattr(loop, "begin"):
+        loop.begin = jax.tree.map(lambda a: a[0], begins)
 
 
 def _rows(states: Any) -> np.ndarray:
@@ -347,22 +388,15 @@ def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:
     return hard
 
 
-def _targets(target: Any, t: np.ndarray, g: Any, xi: np.ndarray) -> list[str | None]:
+def _targets(target: Any, places: Own) -> list[str | None]:
     """Next modes at places with a first axis; of a function with a method ``of_many`` by that."""
+    t, g, xi = places.what
     if isinstance(target, str):
         return [target] * len(t)
     if hasattr(target, "of_many"):
-        return target.of_many(t, g, xi)
-    return [target(*place) for place in zip(t, _parted(g), xi, strict=True)]
-
-
-def _advanced(
-    loop: ModeLoop, begins: Bounded, n: int, threads: int
-) -> tuple[np.ndarray, Watched, np.ndarray, np.ndarray]:
-    """Make n steps of many members: rows, last good states, why the step after them failed, numbers of good ones."""
-    size = len(begins.end)
-    rows, reached = loop.batch.run(np.arange(size), begins, n, 1, threads)
-    return rows, reached.state.timed.what, np.asarray(reached.status), np.asarray(reached.n_rows)
+        return target.of_many(places)
+    every = zip(t, _parted(g), xi, strict=True)
+    return [with_values(target, _taken(places.values, i))(*place) for i, place in enumerate(every)]
 
 
 def _taken(tree: Any, some: Any) -> Any:

@@ -10,8 +10,10 @@ follow a slow slip, which friction turns fast, are made by collocation.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
+from geonh.mechanics.own_values import Own
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds, WithRate
 from geonh.results.modes import Modes, Switches, placed
@@ -49,7 +52,7 @@ class ModalRun:
 
     Attributes
     ----------
-    modes, method, clock, events, save_every : Modes, Integrator, Clock, tuple of Event, int
+    common, method, clock, events, save_every : Modes, Integrator, Clock, tuple of Event, int
         The problem; the clock is that of the whole run.
     mode, state, status : int, State, Result
         Mode and last node at a whole number of steps, and how the run stands.
@@ -62,6 +65,8 @@ class ModalRun:
     loops : dict of (int, bool) to ModeLoop
         Programs of the modes, by index, made when they are first needed; with True those for parts of steps that an
         explicit method cannot make. Runs that differ in their starts and clocks share them.
+    values : mapping of str to array
+        Values of parameters in which the run differs from others of ``common``.
     leaves_zero : bool
         True if a guard is zero where the mode begins, and leaves it: the step from there is looked at in parts.
     n_rows : int
@@ -70,7 +75,7 @@ class ModalRun:
         Numbers of those that such a part leads to.
     """
 
-    modes: Modes
+    common: Modes
     method: Integrator
     clock: Clock
     events: tuple[Event, ...]
@@ -84,6 +89,7 @@ class ModalRun:
     since: float = float("nan")
     engine: str = ""
     loops: Loops = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     leaves_zero: bool = False
     n_rows: int = 0
     stiff_rows: list[int] = field(default_factory=list)
@@ -92,6 +98,11 @@ class ModalRun:
         guards = {one.name for one in self.modes.transitions} if self.events else ()
         if taken := [event.name for event in self.events if event.name in guards]:
             raise ValueError(f"events: {taken[0]!r} is the name of a transition of {self.modes.name}: take another")
+
+    @cached_property
+    def modes(self) -> Modes:
+        """Modes with the values of the run."""
+        return self.common.with_values(self.values)
 
     @property
     def system(self) -> System:
@@ -246,7 +257,7 @@ class ModalRun:
         name = guard.names[guard.which[0]]
         which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
         transition = loop.transitions[which]
-        g, xi, p_before = first_of_batch(loop.leaving(transition, batch_of_one(before)))
+        g, xi, p_before = first_of_batch(loop.leaving(transition, Own({}, batch_of_one(before))))
         if not np.isfinite(xi).all():  # as of coefficients that are none
             self.status = Result.NOT_FINITE
             return before
@@ -258,7 +269,7 @@ class ModalRun:
         g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
-        after = batch_of_one(Place(before.t, g, xi))
+        after = Own({}, batch_of_one(Place(before.t, g, xi)))
         arrived = first_of_batch(self.loop.arriving(after, transition.reset is None))
         if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
             raise ValueError(

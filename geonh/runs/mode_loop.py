@@ -1,14 +1,15 @@
 r"""Compiled programs of one mode of a system with modes, prepared once for a run.
 
-Times are arguments of all of them, so that whole steps, the shortened ones about a transition, and all members of an
-ensemble with the same parameters share their code: the start of the mode, the loop that stops at its guards, their
-location, the resets of the transitions that leave it, and the arrival of those that lead to it.
+Times are arguments of all of them, and parameters that differ between the members of an ensemble, so that whole steps,
+the shortened ones about a transition, and all members share their code: the start of the mode, the loop that stops at
+its guards, their location, the resets of the transitions that leave it, and the arrival of those that lead to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,6 +29,7 @@ from geonh.integrators.node import State
 from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.holonomic import onto
+from geonh.mechanics.own_values import OfOwn, Own, StepOfOwn
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
 from geonh.results.events import Crossings, Event, SlipEnds, careful_guards
@@ -129,9 +131,20 @@ class ModeLoop(Watching):
         Index of the mode.
     method, controls, events : Integrator, callable or None, tuple of Event
         Those of the run.
+    values : mapping of str to array, optional
+        Values of parameters, as an example of those that arguments of its programs have; none by default.
     """
 
-    def __init__(self, modes: Modes, which: int, method: Integrator, controls: Any, events: tuple[Event, ...]) -> None:
+    def __init__(
+        self,
+        modes: Modes,
+        which: int,
+        method: Integrator,
+        controls: Any,
+        events: tuple[Event, ...],
+        values: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._values = dict(values)
         system = modes.systems[which]
         if (forces := system.multiplier_forces) is not None:
             system = eqx.tree_at(lambda s: s.multiplier_forces, system, forces.parted())
@@ -155,7 +168,7 @@ class ModeLoop(Watching):
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
         """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
         entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))
-        state, xi, values = first_of_batch(self.entering(batch_of_one(entry)))
+        state, xi, values = first_of_batch(self.entering(_alone(entry)))
         self._begin_at(self.clock._replace(t0=entry.t0, dt=clock.dt), state, xi, values)
         return state
 
@@ -190,57 +203,63 @@ class ModeLoop(Watching):
         return Crossings.none_of(self._problem.events, self.system, self.begin.state.g, self.clock.t0)
 
     # --- programs -------------------------------------------------------------------------------------------
-    def _timed(self, what: Any) -> Timed:
+    def _timed(self, what: Any) -> Own:
         """Arguments of a program for one node, with a first axis."""
-        return batch_of_one(Timed(self.clock.t0, self.clock.dt, what))
+        return _alone(Timed(self.clock.t0, self.clock.dt, what))
+
+    def _program(self, function: Callable, tree: Any, what: Any) -> Callable[[Own], Any]:
+        """Program for arguments like one, with a first axis."""
+        return prepared(OfOwn(function), tree, Own(self._values, what))
 
     @cached_property
-    def entering(self) -> Callable[[Any], Any]:
+    def entering(self) -> Callable[[Own], Any]:
         """Program of ``Entry`` with a first axis: states, velocities, and values of the events."""
         n, number = self.system.group.dim, np.float64(0.0)
         place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
-        return prepared(_entered, self._parts, Entry(place, number, number, np.int64(0)))
+        return self._program(_entered, self._parts, Entry(place, number, number, np.int64(0)))
 
-    def values_at(self, nodes: Timed) -> tuple[np.ndarray, np.ndarray]:
+    def values_at(self, nodes: Own) -> tuple[np.ndarray, np.ndarray]:
         """Velocities at nodes, with a first axis, and values of the events."""
-        return prepared(_at_node, self._parts, first_of_batch(nodes))(nodes)
+        return self._program(_at_node, self._parts, first_of_batch(nodes.what))(nodes)
 
-    def searching(self, function: Callable) -> Callable[[Timed], Any]:
+    def searching(self, function: Callable) -> Callable[[Own], Any]:
         """Program of ``located`` or ``isolated`` of searches with a first axis."""
         one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
-        return prepared(_located if function is located else _isolated, self._parts, one)
+        return self._program(_located if function is located else _isolated, self._parts, one)
 
     def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
         program = self.searching(function)
 
         def search(given: Search) -> Any:
             n = len(given.a)
-            return program(Timed(np.full(n, self.clock.t0), np.full(n, self.clock.dt), given))
+            return program(Own({}, Timed(np.full(n, self.clock.t0), np.full(n, self.clock.dt), given)))
 
         return search
 
     @cached_property
     def _stepping(self) -> Any:
-        loop = stepping(_next, _row, self._parts, Timed(self.clock.t0, self.clock.dt, self.begin))
+        begin = Own({}, Timed(self.clock.t0, self.clock.dt, self.begin))
+        loop = stepping(StepOfOwn(_next), OfOwn(_row), self._parts, begin)
         self.engine, self.width = loop.engine, loop.width
         return loop
 
     def _steps(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Watched, int, int]]:
-        timed = Timed(self.clock.t0, self.clock.dt, watched)
-        for after, status, saved in self._stepping.pieces(timed, n_nodes, stride, buffer):
-            yield after.what, status, saved
+        own = Own({}, Timed(self.clock.t0, self.clock.dt, watched))
+        for after, status, saved in self._stepping.pieces(own, n_nodes, stride, buffer):
+            yield after.what.what, status, saved
 
     @cached_property
     def batch(self) -> BatchStepping:
         """Loop of ``Bounded`` for many members."""
-        begin = Bounded(Timed(self.clock.t0, self.clock.dt, self.begin), np.int64(0))
-        return batch_stepping(_next_until, _row_until, self._problem, self._problem, begin)
+        begin = Own(self._values, Bounded(Timed(self.clock.t0, self.clock.dt, self.begin), np.int64(0)))
+        return batch_stepping(StepOfOwn(_next_until), OfOwn(_row_until), self._problem, self._problem, begin)
 
     @cached_property
     def _soon(self) -> Callable[[Any], Any]:
-        return prepared(_values_soon, self._parts, first_of_batch(self._timed(Soon(Node.of(self.begin.state), SOON))))
+        soon = Timed(self.clock.t0, self.clock.dt, Soon(Node.of(self.begin.state), SOON))
+        return self._program(_values_soon, self._parts, soon)
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
@@ -259,7 +278,7 @@ class ModeLoop(Watching):
             return failure
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
-        return Result.STEP if first_of_batch(self.gains(batch_of_one(step))) else failure
+        return Result.STEP if first_of_batch(self.gains(_alone(step))) else failure
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
         """True if the step to just before a zero fails; not of a slip, of which short ones have no direction there."""
@@ -276,10 +295,10 @@ class ModeLoop(Watching):
         return _takes_energy(self.system)
 
     @cached_property
-    def gains(self) -> Callable[[Any], Any]:
+    def gains(self) -> Callable[[Own], Any]:
         """Program of ``rises`` of motions with a first axis."""
         begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
-        return prepared(rises, self.system, Motion(begin, begin))
+        return self._program(rises, self.system, Motion(begin, begin))
 
     def buffer(self, n_nodes: int) -> np.ndarray:
         """Buffer for the rows of that many nodes."""
@@ -296,7 +315,7 @@ class ModeLoop(Watching):
         assert found is not None
         here = Place(np.float64(found.t[-1]), point(found.g_vector[-1], self.begin.state.g), found.xi[-1])
         entry = Entry(here, here.t, self.clock.dt, np.int64(0))
-        return int(found.which[-1]), first_of_batch(self.entering(batch_of_one(entry)))[2]
+        return int(found.which[-1]), first_of_batch(self.entering(_alone(entry)))[2]
 
     def velocity(self, watched: Watched) -> np.ndarray:
         """ξ̃ at a node of the loop."""
@@ -304,24 +323,29 @@ class ModeLoop(Watching):
             return watched.xi
         return self.velocities(self._timed(Node.of(watched.state)))[0]
 
-    def velocities(self, nodes: Timed) -> np.ndarray:
+    def velocities(self, nodes: Own) -> np.ndarray:
         """ξ̃ at nodes with a first axis."""
-        return prepared(_velocity, self._parts, first_of_batch(nodes))(nodes)
+        return self._program(_velocity, self._parts, first_of_batch(nodes.what))(nodes)
 
-    def leaving(self, transition: Transition, places: Place) -> Left:
+    def leaving(self, transition: Transition, places: Own) -> Left:
         """Places after the reset of a transition, of places with a first axis."""
         if transition.name not in self._leaving:
             tree = self.system, transition.reset, self.clock.controls
-            self._leaving[transition.name] = prepared(left_by, tree, first_of_batch(places))
+            self._leaving[transition.name] = self._program(left_by, tree, first_of_batch(places.what))
         return self._leaving[transition.name](places)
 
-    def arriving(self, places: Place, projects: bool) -> Arrived:
+    def arriving(self, places: Own, projects: bool) -> Arrived:
         """Places after a transition to this mode, with a first axis; if wanted, velocities are projected onto its
         constraints.
         """
         if projects not in self._arriving:
-            self._arriving[projects] = prepared(arrived_at, (self.system, projects), first_of_batch(places))
+            self._arriving[projects] = self._program(arrived_at, (self.system, projects), first_of_batch(places.what))
         return self._arriving[projects](places)
+
+
+def _alone(what: Any) -> Own:
+    """Argument of a program for one node, with a first axis."""
+    return Own({}, batch_of_one(what))
 
 
 def just_before(s: np.ndarray) -> np.ndarray:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from geonh.arguments.precision import float64, is_traced
+from geonh.engine import batch_of_one
 from geonh.integrators.base import Integrator, refuse, require_method
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.integrators.wiener import Wiener
+from geonh.mechanics.own_values import Own
 from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
 from geonh.results.same_system import function_values, parameters_of, refuse_other_modes
@@ -37,7 +40,7 @@ def refuse_for_modes(modes: Modes, method: Integrator, controls: Any) -> None:
         raise ValueError(f"runs with modes have steps of one length: pass dt, and {one} without tolerance=")
     if not (controls is None or callable(controls)):
         raise TypeError("controls of a system with modes must be a function of t: transitions lie between the nodes")
-    if fault := modes.fault():
+    if fault := next(modes.faults([{}])):
         raise ValueError(f"{modes.name}: {fault}")
     for system in modes.systems:
         refuse(method, system)
@@ -64,11 +67,12 @@ def _numbers(value: Any) -> np.ndarray:
     return array if array.dtype.kind in "iuf" else np.array(np.nan)
 
 
-def guard_fault(modes: Modes, mode: int, t: Any, g: Any) -> str:
-    """Fault of a start beyond a guard, as below a surface; "" if there is none."""
+def guard_faults(modes: Modes, mode: int, starts: Own) -> list[str]:
+    """Faults of starts (t, g), with a first axis, beyond a guard, as below a surface; "" of those that have none."""
     guards = (transition.guard.function for transition in modes.leaving(mode))
-    faults = (guard.start_fault(t, g) for guard in guards if hasattr(guard, "start_fault"))
-    return next(filter(None, faults), "")
+    of_each = [guard.start_faults(starts) for guard in guards if hasattr(guard, "start_faults")]
+    n = len(jax.tree.leaves(starts.what)[0])
+    return [next(filter(None, faults), "") for faults in zip([""] * n, *of_each, strict=True)]
 
 
 def begun(modes: Modes, mode: str, first: Trajectory) -> Trajectory:
@@ -93,7 +97,7 @@ def _in_progress(modes: Modes, mode: int, begin: Trajectory) -> ModalRunInProgre
     """Run from the start that a trajectory of one node holds; ValueError if that is beyond a guard."""
     problem, state = begin.problem, begin.state
     assert state is not None
-    if fault := guard_fault(modes, mode, begin.t0, state.g):
+    if fault := guard_faults(modes, mode, Own({}, batch_of_one((np.float64(begin.t0), state.g))))[0]:
         raise ValueError(f"{modes.name}: {fault}")
     status = Result(int(state.status))
     run = ModalRun(modes, problem.method, problem.clock, begin.watched, begin.save_every, mode, state, status)

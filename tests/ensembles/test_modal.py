@@ -132,6 +132,15 @@ def thrown(rng):
     return modes, {"mode": "slide", "g0": g0, "xi0": np.stack(starts), "dt": 0.005, "n_steps": 60}
 
 
+def of_other_coefficients(rng):
+    """Balls thrown from above the ground, each with friction, restitution and mass of its own."""
+    modes, given = thrown(rng)
+    given |= {"g0": np.stack([given["g0"]] * 11), "mode": "free"}
+    given["g0"][:, 2, 3] += rng.uniform(0.02, 0.2, 11)
+    more = {"friction": rng.uniform(0.1, 0.5, 11), "restitution": rng.uniform(0.3, 0.7, 11), "m": rng.uniform(1, 2, 11)}
+    return modes, given | {"parameters": more}
+
+
 def falling(rng):
     """Balls that bounce, at several initial times and steps of their own."""
     more = {"g0": rng.uniform(0.5, 1.5, (11, 1)), "xi0": rng.normal(size=(11, 1))}
@@ -152,8 +161,13 @@ def on_a_rail(rng):
     return rolling.slipping(system, {"rail": (0, (1.5, 1.0))}), {"mode": "grip", **start, "dt": 0.02, "n_steps": 200}
 
 
+def values_of(given, member):
+    """Values of the parameters of a member, taken out of its arguments."""
+    return {name: value[member] for name, value in given.pop("parameters", {}).items()}
+
+
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
-@pytest.mark.parametrize("case", [thrown, falling, on_a_rail])
+@pytest.mark.parametrize("case", [thrown, of_other_coefficients, falling, on_a_rail])
 @pytest.mark.parametrize("save_every", [1, 20])
 @pytest.mark.quick("20-on_a_rail-rkmk4", "1-falling-gauss4")
 def test_many_members_at_once_have_the_bits_of_single_runs(case, method, save_every):
@@ -163,18 +177,14 @@ def test_many_members_at_once_have_the_bits_of_single_runs(case, method, save_ev
     assert many.n_switches.sum() > 8
     for i in range(len(many)):
         own = {name: value[i] if name in many.batch.varied else value for name, value in given.items()}
-        run = gn.solve(modes, method, **own, save_every=save_every)
+        run = gn.solve(modes.with_values(values_of(own, i)), method, **own, save_every=save_every)
         for name in ("t", "k", "mode", "g_vector", "p_plus", "p_minus"):
             np.testing.assert_array_equal(getattr(many[i], name), getattr(run, name), err_msg=f"{name} of {i}")
         for name, value in run.switches._asdict().items():
             np.testing.assert_array_equal(getattr(many[i].switches, name), value, err_msg=f"{name} of {i}")
     on = gn.resume(many[3], 20)
-    again = gn.solve(
-        modes,
-        method,
-        **{k: v[3] if k in many.batch.varied else v for k, v in given.items()} | {"n_steps": given["n_steps"] + 20},
-        save_every=save_every,
-    )
+    own = {k: v[3] if k in many.batch.varied else v for k, v in given.items()} | {"n_steps": given["n_steps"] + 20}
+    again = gn.solve(modes.with_values(values_of(own, 3)), method, **own, save_every=save_every)
     np.testing.assert_array_equal(on.g_vector, again.g_vector)
 
 
@@ -219,3 +229,30 @@ def test_members_that_were_interrupted_say_so(members):
         assert (many.runs[i] is None) == (not ended[i])
         assert not ended[i] or np.isfinite(many.g_vector[i]).all()
         assert ("interrupted" in many.message(i)) == (not ended[i])
+
+
+@pytest.mark.parametrize("members", [4, 10])
+def test_members_that_cannot_be_run_say_why(members):
+    """Resets of some lead off the constraint of the next mode, and a guard of one is nan where it begins."""
+    straight = gn.Distribution([[0.0, 1.0]])
+    gate = gn.Event(lambda t, x, xi, lam: x[0] - jnp.where(x[1] > 4.0, jnp.nan, 1.0), name="gate")
+    modes = gn.Modes(
+        {
+            "free": gn.System(Translations(2), metric=[1.0, 1.0]),
+            "rail": gn.System(Translations(2), metric=[1.0, 1.0], distribution=straight),
+        },
+        [gn.Transition("free", gate, "rail", reset=lambda t, x, xi: xi.at[1].set(jnp.where(x[1] > 0.5, 0.1, 0.0)))],
+    )
+    g0 = np.zeros((members, 2))
+    g0[1, 1], g0[2, 1] = 1.0, 5.0
+    many = gn.solve_ensemble(modes, "gauss4", mode="free", g0=g0, xi0=[1.0, 0.0], dt=0.1, n_steps=20)
+    assert set(many.faults) == {1, 2}
+    assert "leads off the constraints of 'rail'" in many.message(1)
+    assert "not a number where the run begins" in many.message(2)
+    with pytest.raises(ValueError, match="member 1 has no run: the reset of 'gate'"):
+        many[1]
+    assert many.success.sum() == members - 2
+    assert np.isnan(many.xi[1]).all()
+    np.testing.assert_allclose(many.switch_times[[0, 3]], 1.0, rtol=1e-13)
+    with pytest.raises(ValueError, match="no member could be run; member 0 has no run: the reset"):
+        gn.solve_ensemble(modes, "gauss4", mode="free", g0=g0[[1] * members], xi0=[1.0, 0.0], dt=0.1, n_steps=20)

@@ -13,6 +13,7 @@ from geonh.diagnostics import poincare_section
 from geonh.engine import compiled
 from geonh.groups import Translations
 from geonh.integrators import DLA, Result
+from geonh.results.events import ContactEvent
 from geonh.results.zeros import MOST, brackets, root
 from geonh.runs.locating import EventWarning
 
@@ -528,6 +529,29 @@ def test_members_of_ensembles_have_all_zeros_of_their_runs(stop):
             assert passed.number[i] == len(own.events[name])
             np.testing.assert_array_equal(passed.t[i, : passed.number[i]], own.events[name].t)
         assert runs.n_steps[i] == own.k[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_events_of_contacts_are_those_of_functions_that_steps_resolve(seed):
+    """Random sums of oscillations of eight steps a period and more, of which many touch zero within one step."""
+    rng = np.random.default_rng(seed)
+    body, found = gn.System(Translations(1), metric=[1.0]), []
+    for _ in range(8):
+        n = np.exp(rng.uniform(np.log(0.02), np.log(np.pi / 4), 4))  # rad a step
+        a, b = rng.normal(size=(2, 4))
+        values = [float(np.sum(a * np.cos(n * s + b))) for s in np.linspace(0.0, 200.0, 20001)]
+        low = np.sort(values)[rng.integers(1, 50)] + 1e-3  # just above the lowest places
+
+        def function(t, x, xi, lam, n=n, a=a, b=b, low=low):
+            return jnp.sum(a * jnp.cos(n * t + b)) - low
+
+        runs = [
+            gn.solve(body, "rkmk4", g0=[0.0], xi0=[1.0], dt=1.0, n_steps=200, events=kind(function, name="zero"))
+            for kind in (gn.Event, ContactEvent)
+        ]
+        np.testing.assert_array_equal(runs[0].events["zero"].t, runs[1].events["zero"].t)
+        found.append(len(runs[0].events["zero"].t))
+    assert min(found) > 0
 
 
 def test_a_function_that_is_noise_takes_a_bounded_time():
