@@ -70,23 +70,19 @@ class ModalMembers:
 
     def solved(self, threads: int, report: Callable[[int, int], None]) -> ModalEnsemble:
         """Run all members; after Ctrl-C those that were finished."""
-        size = self.batch.size
+        size, every = self.batch.size, self.batch.members
         runs: list[ModalRun | None] = [None] * size
         per = self.n_steps // self.save_every + 1
-        width = (
-            sum(np.size(a) // size for a in jax.tree.leaves(self.batch.members.g)) + 2 * self.batch.members.xi[0].size
-        )
+        width = sum(np.size(a) // size for a in jax.tree.leaves(every.g)) + 2 * every.xi[0].size
         refuse_too_much(f"{size} members with {per} nodes", {"nodes": 2 * size * per * (1 + width)}, "raise save_every")
-        starts = member_starts(self.shared, self.batch.members)
-        all_of_them = self.batch.members
-        places = Own(self._varied(all_of_them), (all_of_them.t0, all_of_them.g))
-        values = (self._varied(jax.tree.map(lambda a, i=i: a[i], all_of_them)) for i in range(size))
-        for some in (self.modes.faults(values), guard_faults(self.modes, self.which, places)):
-            starts.faults.update({i: fault for i, fault in enumerate(some) if fault and i not in starts.faults})
-        begun = [i for i in range(size) if i not in starts.faults]
-        states = {i: jax.tree.map(lambda a, i=i: a[i], starts.states) for i in begun}
-        done = self._together if self._can_be_together else self._on_threads
-        not_started, faults = len(starts.faults), dict(starts.faults)
+        starts, own = member_starts(self.shared, every), self._varied(every)
+        of_values = self.modes.faults({name: a[i] for name, a in own.items()} for i in range(size if own else 0))
+        of_guards = guard_faults(self.modes, self.which, Own(own, (every.t0, every.g)))
+        faults = dict(starts.faults)
+        for some in (of_values, of_guards):
+            faults = {i: fault for i, fault in enumerate(some) if fault} | faults
+        states = {i: jax.tree.map(lambda a, i=i: a[i], starts.states) for i in range(size) if i not in faults}
+        done, not_started = self._together if self._can_be_together else self._on_threads, len(faults)
         with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
             for n in done(states, runs, faults, threads):
                 report(n + not_started, size)
