@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # its functions take a fifth of the time of those of ``signal``, which look for names of handlers
 import _thread
+import ctypes
 import functools
 import gc
 import signal
@@ -31,21 +32,39 @@ COMPILER_STACK = 2**23
 """Stack size that compilers rely on, in bytes."""
 _NAME = "geonh: compiled code"
 _stack_size_lock = threading.Lock()
+_of_thread = threading.local()
 
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def stack_of_a_thread() -> int:
-    """Stack size of a thread in bytes, as far as known: as set by the user, or the system's limit."""
-    with _stack_size_lock:
-        chosen = threading.stack_size()  # reading it also resets it
-        threading.stack_size(chosen)
-    sizes = [COMPILER_STACK, chosen]
-    if resource is not None:
-        sizes.append(resource.getrlimit(resource.RLIMIT_STACK)[0])  # -1 if there is no limit
-    return min(size for size in sizes if size > 0)
+def stack_of_thread() -> int:
+    """Stack of the calling thread in bytes, up to ``COMPILER_STACK``, as far as known: its own, as set by the
+    user, or the system's limit.
+    """
+    if not hasattr(_of_thread, "stack"):
+        with _stack_size_lock:
+            chosen = threading.stack_size()  # reading it also resets it
+            threading.stack_size(chosen)
+        sizes = [COMPILER_STACK, chosen, _stack_in_c()]
+        if resource is not None:
+            sizes.append(resource.getrlimit(resource.RLIMIT_STACK)[0])  # -1 if there is no limit
+        _of_thread.stack = min(size for size in sizes if size > 0)
+    return _of_thread.stack
+
+
+def _stack_in_c() -> int:
+    """Stack size of the calling thread, from the C library of Linux; 0 elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    library, attributes, size = ctypes.CDLL(None), (ctypes.c_long * 32)(), ctypes.c_size_t(0)
+    library.pthread_self.restype = ctypes.c_void_p
+    if library.pthread_getattr_np(ctypes.c_void_p(library.pthread_self()), attributes):
+        return 0
+    library.pthread_attr_getstacksize(attributes, ctypes.byref(size))
+    library.pthread_attr_destroy(attributes)
+    return size.value
 
 
 def interruptible(function: Callable[[], Out], *, if_recorded: bool = False, stack: int = 0) -> Out:
@@ -55,7 +74,7 @@ def interruptible(function: Callable[[], Out], *, if_recorded: bool = False, sta
     thread runs to its end and its result is discarded: the function must keep its operands alive. ``if_recorded``
     raises one also for a Ctrl-C that ``Interrupts`` only recorded.
     """
-    if not _in_main_thread() and not stack and stack_of_a_thread() >= COMPILER_STACK // 8:
+    if not _in_main_thread() and not stack and stack_of_thread() >= COMPILER_STACK // 8:
         return function()
     results: list[Out] = []
     raised: list[BaseException] = []

@@ -105,6 +105,8 @@ class ModalMembers:
         """Run members at once; yields the number of those that have ended, and keeps the faults of those that cannot
         be run.
         """
+        if not states:
+            return
         loops: Loops = {}
         for i, state in states.items():
             runs[i] = self._begun(i, state, loops)
@@ -202,8 +204,8 @@ def solve_modal_ensemble(
     stride = n_steps if save_every is None else as_count(save_every, "save_every")
     if n_steps % stride:
         raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
-    known = {name: value for system in modes.systems for name, value in system.parameters.items()}
     first = modes.systems[which]
+    known = {name: value for system in modes.systems for name, value in system.parameters.items()} | first.parameters
     shared, controls_of_members = parted_controls(first, controls, n_steps + 1)
     given = as_members(
         with_parameters(first, known),

@@ -232,7 +232,7 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     held, at_end = within_step(problem, step), values
     if held is not problem:  # forces that know where the step begins
         at_end = at_node(held, Node.of(new))[1]
-    far = far_events(events, watched.values, at_end, watched.change)
+    far = far_events(problem, step, (watched.xi, xi), (watched.values, at_end), watched.change)
     suspects = lax.cond(
         jnp.all(far),
         lambda: jnp.zeros(far.shape, bool),

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.engine import depends
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
@@ -29,6 +30,8 @@ from geonh.results.zeros import BERNSTEIN, LEAST, NEAREST, PLACES, SMALL, bracke
 
 FAR = 8.0
 """Number of changes from node to node beyond which zero is far from a value."""
+TURN = 0.5
+"""Rotation of a step, rad, from which values at nodes may hide how a function changes between them."""
 SAME_INSTANT = 1e-12
 """Part of a step within which zeros of events are at one instant."""
 
@@ -160,13 +163,34 @@ def within_step(problem: Problem, node: Node) -> Problem:
     return problem._replace(system=forces_held(problem.system, node, clock.time(k)))
 
 
-def far_events(events: tuple[Event, ...], at_before: Array, at_after: Array, change: Array) -> Array:
-    """True for events that are far from zero in a step, by their values at its ends and the last change between nodes,
-    shape=[events].
+def may_be_far(problem: Problem, node: Node) -> np.ndarray:
+    """True for events of contacts of a motion whose laws do not depend on the time, shape=[events]: these change within
+    a step as they do from node to node.
     """
-    near_zero = jnp.array([event.sampled_near_zero for event in events])
-    change = jnp.maximum(jnp.abs(at_after - at_before), change)
-    return near_zero & (jnp.minimum(jnp.abs(at_before), jnp.abs(at_after)) > FAR * change)
+    contacts = np.array([event.sampled_near_zero for event in problem.events])
+
+    def values(k: Array, node: Node) -> Array:
+        return at_node(problem, node._replace(k=k))[1]
+
+    if problem.clock.controls is not None or not contacts.any() or depends(values, node.k, node):
+        return np.zeros(len(contacts), bool)
+    return contacts
+
+
+def far_events(
+    problem: Problem, step: Node, ends: tuple[Array, Array], values: tuple[Array, Array], change: Array
+) -> Any:
+    """True for events that are far from zero in a step with velocities and values of the events at its ends, and the
+    change of the values in the step before, shape=[events].
+    """
+    contacts = may_be_far(problem, step)
+    if not contacts.any():
+        return contacts
+    clock = step.local(problem.clock)[0]
+    turn = jnp.abs(clock.dt) * jnp.maximum(*map(problem.system.group.turn, ends))
+    change = jnp.maximum(jnp.abs(values[1] - values[0]), change)
+    is_far = jnp.minimum(*map(jnp.abs, values)) > FAR * change
+    return contacts & (turn < TURN) & is_far
 
 
 def possible_events(

@@ -41,15 +41,32 @@ class Crossed(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Members in one mode, as indices of runs, and their loop states, with a first axis of members."""
+    """Members in one mode, with a first axis of members.
+
+    Attributes
+    ----------
+    mode : int
+    members : array of int
+        Indices of runs.
+    begins : Watched
+        Loop states.
+    enters : array of bool
+        True where guards are looked at before the next step, as of ``ModalRun``.
+    """
 
     mode: int
     members: np.ndarray
     begins: Watched
+    enters: np.ndarray
+
+    @classmethod
+    def entering(cls, mode: int, members: np.ndarray, begins: Watched) -> Group:
+        """Members at places where a mode begins."""
+        return cls(mode, members, begins, np.ones(len(members), bool))
 
     def taken(self, some: np.ndarray) -> Group:
         """Some of them, by a mask or indices."""
-        return Group(self.mode, self.members[some], _taken(self.begins, some))
+        return Group(self.mode, *_taken((self.members, self.begins, self.enters), some))
 
 
 class ModalBatch:
@@ -88,14 +105,14 @@ class ModalBatch:
         members, xi, values = np.array(going), *(np.zeros((len(going), 0)),) * 2
         if loop.names:
             xi, values = loop.values_at(self._own(members, self._timed(members, Node.of(states))))
-        self._groups = [Group(mode, members, Watched.begun(states, xi, values))]
+        self._groups = [Group.entering(mode, members, Watched.begun(states, xi, values))]
         while self._groups:
             yield len(self._runs) - sum(len(group.members) for group in self._groups)
             mode = self._groups[0].mode
             alike = [group for group in self._groups if group.mode == mode]
             self._groups = [group for group in self._groups if group.mode != mode]
-            begins = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(group.begins for group in alike))
-            self._along(Group(mode, np.concatenate([group.members for group in alike]), begins))
+            parts = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(group[1:] for group in alike))
+            self._along(Group(mode, *parts))
 
     def _timed(self, members: np.ndarray, what: Any) -> Timed:
         return Timed(self._t0[members], self._dt[members], what)
@@ -117,7 +134,7 @@ class ModalBatch:
         """Make whole steps in a mode, to the end or to a transition, and this."""
         loop = self._loop(group.mode)
         _give_example(loop, group.begins)
-        hard = _is_hard(loop, group.begins)
+        hard = group.enters & _is_hard(loop, group.begins)
         self._alone(group.taken(hard))
         group = group.taken(~hard)
         if not len(group.members):
@@ -133,7 +150,7 @@ class ModalBatch:
             if len(saved):
                 run.add(saved.copy(), run.clock.t0 + saved[:, 0] * run.clock.dt)
             run.engine = loop.batch.engine
-        group = group._replace(begins=here)
+        group = group._replace(begins=here, enters=np.zeros(len(group.members), bool))
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
         self._across(loop, group.taken(status == Result.EVENT))
         stiff = (status == Result.SLIP) & self._runs[0].is_stiff(Result.SLIP) & bool(loop.names)
@@ -150,19 +167,20 @@ class ModalBatch:
 
     def _alone(self, group: Group) -> None:
         """Make a step of members by their own runs, and go on with them."""
-        for i, state in zip(group.members.tolist(), _parted(group.begins.state), strict=True):
+        for i, begin, enters in zip(group.members.tolist(), _parted(group.begins), group.enters, strict=True):
             run = self._runs[i]
-            run.state = state
+            run.state, run.enters = begin.state, bool(enters)
+            run.loop.continue_at(run.clock, begin)
             try:
-                run.advance(int(state.k) + 1)
+                if enters:
+                    run.loop.refuse_unknown()
+                run.advance(int(begin.state.k) + 1)
             except ValueError as error:  # of a guard or a reset of its own
                 self._faults[self._numbers[i]] = str(error)
                 continue
             if run.status is Result.SUCCESS:
-                loop = run.loop
-                if int(loop.begin.state.k) != int(run.state.k):
-                    loop.go_on(run.clock, run.state)
-                self._go_on(Group(run.mode, np.array([i]), batch_of_one(loop.begin)))
+                run.drop_last()
+                self._go_on(Group(run.mode, np.array([i]), *batch_of_one((run.loop.begin, run.enters))))
 
     def _advanced(
         self, loop: ModeLoop, members: np.ndarray, begins: Bounded, n: int
@@ -179,7 +197,6 @@ class ModalBatch:
         """
         if not len(group.members):
             return
-        group = group._replace(begins=group.begins._replace(armed=np.zeros(len(group.members))))
         step = self._timed(group.members, group.begins) if stiff is None else stiff
         step = step._replace(what=step.what._replace(armed=np.full(len(group.members), PASSES)))
         bounded = Bounded(step, step.what.state.k + 1)
@@ -193,7 +210,8 @@ class ModalBatch:
             hard[there.members[~self._switched(loop, group, there, stiff is not None)]] = True
         turned = none & _has_turned(loop, step.what, after)
         if stiff is None:
-            self._go_on(group.taken(none & ~turned))
+            on = group.taken(none & ~turned)
+            self._go_on(on._replace(begins=on.begins._replace(armed=np.zeros(len(on.members)))))
             may_be_stiff = turned & self._runs[0].is_stiff(Result.SLIP)
             self._by_collocation(group.taken(may_be_stiff))
             hard |= turned & ~may_be_stiff
@@ -224,7 +242,7 @@ class ModalBatch:
             run = self._runs[int(group.members[j])]
             run.stiff_rows.append(run.n_rows)
             self._save(run, rows[j : j + 1], end[j : j + 1])
-        self._go_on(Group(group.mode, group.members, nodes).taken(plain))
+        self._go_on(Group.entering(group.mode, group.members, nodes).taken(plain))
         return plain
 
     def _crossings(self, loop: ModeLoop, own: Own, after: Watched, hard: np.ndarray) -> tuple[Crossed, np.ndarray]:
@@ -285,9 +303,12 @@ class ModalBatch:
         plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
         sound = np.flatnonzero(plain)
         places = self._own(owners.members[sound], _taken((at.t, left.g, left.xi), sound))
-        for j, chosen in zip(sound.tolist(), _targets(transition.target, places), strict=True):
-            plain[j] = chosen is not None
-            targets[j] = modes.index(chosen, "the target of a transition") if plain[j] else -1
+        try:
+            for j, chosen in zip(sound.tolist(), _targets(transition.target, places), strict=True):
+                plain[j] = chosen is not None
+                targets[j] = modes.index(chosen, "the target of a transition") if plain[j] else -1
+        except ValueError:  # of some: their own runs tell of which
+            return np.zeros(len(at.t), bool)
         done = np.zeros(len(at.t), bool)
         for mode in np.unique(targets[plain]).tolist():
             some = targets == mode
@@ -327,7 +348,7 @@ class ModalBatch:
             facts = (at.g_vector[j], at.xi[j], arrived.xi[j], int(at.which[j]), row)
             run.switches.append(Switch(step, float(t[0]), source, mode, *facts))
             self._save(run, rows[j : j + 1], end[j : j + 1])
-        self._go_on(Group(mode, members, nodes).taken(plain))
+        self._go_on(Group.entering(mode, members, nodes).taken(plain))
         return plain
 
     def _next_nodes(

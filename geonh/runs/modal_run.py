@@ -67,8 +67,10 @@ class ModalRun:
         explicit method cannot make. Runs that differ in their starts and clocks share them.
     values : mapping of str to array
         Values of parameters in which the run differs from others of ``common``.
+    enters : bool
+        True where a mode begins, and after steps in parts: guards are looked at before the next step.
     leaves_zero : bool
-        True if a guard is zero where the mode begins, and leaves it: the step from there is looked at in parts.
+        True if a guard is zero there, and leaves it: the step from there is looked at in parts.
     n_rows : int
         Number of nodes so far.
     stiff_rows : list of int
@@ -90,6 +92,7 @@ class ModalRun:
     engine: str = ""
     loops: Loops = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    enters: bool = True
     leaves_zero: bool = False
     n_rows: int = 0
     stiff_rows: list[int] = field(default_factory=list)
@@ -127,6 +130,7 @@ class ModalRun:
             return
         if not self.loop.is_at(self.clock, self.state):
             self.loop.go_on(self.clock, self.state)
+            self.enters = True
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             guard = self._along(end)
             if guard is not None or self.status.failed or self.leaves_zero:
@@ -136,11 +140,12 @@ class ModalRun:
     def _along(self, end: int) -> Crossings | None:
         """Make whole steps in the mode, at whose beginning its loop is; return the crossing of a guard that ends it."""
         loop = self.loop
-        self._leave_zeros(loop)
-        violated = self._violated(loop)
-        if violated is not None or self.leaves_zero:
-            return violated
-        here = loop.begin
+        if self.enters:
+            self._leave_zeros(loop)
+            violated = self._violated(loop)
+            if violated is not None or self.leaves_zero:
+                return violated
+        here, self.enters = loop.begin, False
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, self.save_every)
             buffer, saved, status = loop.buffer(n_nodes), 0, 0
@@ -240,7 +245,7 @@ class ModalRun:
             self.status = Result.CHART
             return
         state = self.loop.enter(self.clock, here._replace(t=np.float64(end)), k + 1, self.clock.t0)
-        self.status = Result(int(state.status))
+        self.status, self.enters, self.leaves_zero = Result(int(state.status)), True, False
         if self.status is Result.SUCCESS:
             self.state = state
             self.stiff_rows += [self.n_rows] * stiff
@@ -345,6 +350,14 @@ class ModalRun:
 
     def _place(self, crossing: Crossings) -> Place:
         return Place(np.float64(crossing.t[-1]), point(crossing.g_vector[-1], self.state.g), crossing.xi[-1])
+
+    def drop_last(self) -> None:
+        """Remove the last node if it is one at a whole number of steps that is not to be saved."""
+        k = int(self.state.k)
+        last = self.pieces[-1]
+        if last.rows[-1, 0] == k and k % self.save_every:
+            self.pieces[-1:] = [last._replace(rows=last.rows[:-1], t=last.t[:-1])] if len(last.rows) > 1 else []
+            self.n_rows -= 1
 
     def save(self, state: State, t: float) -> None:
         """Save a node."""

@@ -181,6 +181,12 @@ class ModeLoop(Watching):
             xi, values = first_of_batch(self.values_at(timed))
         self._begin_at(clock, state, xi, values)
 
+    def continue_at(self, clock: Clock, watched: Watched) -> None:
+        """Go on from a state of a loop of this mode, with the steps of a clock."""
+        self._set(clock)
+        self.begin = watched
+        self.crossings = self.none
+
     def is_at(self, clock: Clock, state: State) -> bool:
         """True if the loop is at a node already, with the steps of this clock."""
         own = self.clock.t0 == clock.t0 and self.clock.dt == clock.dt

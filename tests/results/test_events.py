@@ -15,6 +15,7 @@ from geonh.groups import Translations
 from geonh.integrators import DLA, Result
 from geonh.results.events import ContactEvent
 from geonh.results.zeros import MOST, brackets, root
+from geonh.runs import locating
 from geonh.runs.locating import EventWarning
 
 SLEIGH = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
@@ -543,7 +544,7 @@ def test_events_of_contacts_are_those_of_functions_that_steps_resolve(seed):
         low = np.sort(values)[rng.integers(1, 50)] + 1e-3  # just above the lowest places
 
         def function(t, x, xi, lam, n=n, a=a, b=b, low=low):
-            return jnp.sum(a * jnp.cos(n * t + b)) - low
+            return jnp.sum(a * jnp.cos(n * x[0] + b)) - low  # x = t
 
         runs = [
             gn.solve(body, "rkmk4", g0=[0.0], xi0=[1.0], dt=1.0, n_steps=200, events=kind(function, name="zero"))
@@ -552,6 +553,41 @@ def test_events_of_contacts_are_those_of_functions_that_steps_resolve(seed):
         np.testing.assert_array_equal(runs[0].events["zero"].t, runs[1].events["zero"].t)
         found.append(len(runs[0].events["zero"].t))
     assert min(found) > 0
+
+
+@pytest.mark.parametrize("dt", [0.02, 0.01, 0.0025])
+def test_a_vibration_that_sets_in_is_seen_at_its_own_frequency(dt):
+    """At nodes it vanishes; a block that holds up to 9 N slips at each of its waves all the same."""
+    block = gn.System(
+        Translations(2),
+        metric=[1.0, 1.0],
+        distribution=gn.Distribution([[0.0, 1.0]]),
+        forces=lambda t, x, xi, u: jnp.stack([0.0 * t, u[0]]),
+    )
+    modes = gn.rolling.slipping(block, {"foot": (0, 9.0)})
+    given = {"mode": "grip", "g0": [0.0, 0.0], "xi0": [1.0, 0.0], "dt": dt, "n_steps": round(1 / dt)}
+    run = gn.solve(
+        modes,
+        "gauss6",
+        **given,
+        controls=lambda t: jnp.stack([5 + 6 * jnp.minimum(t / 0.5, 1.0) * jnp.sin(100 * np.pi * t)]),
+    )
+    assert len(run.switches.t) == 66
+    np.testing.assert_allclose(run.switches.t[:3], [0.3441981, 0.34669461, 0.36369023], atol=1e-8)
+
+
+@pytest.mark.parametrize("phase", [0.76, 0.785])
+def test_a_body_that_tumbles_by_a_quarter_of_a_turn_a_step_lands_in_time(phase, monkeypatch):
+    body = gn.rolling(gn.rolling.disc(0.3), [0.01, 0.01, 0.015], 1.0, friction=0.3, restitution=0.5)
+    g0, c, s = np.eye(4), np.cos(phase), np.sin(phase)
+    g0[1:3, 1:3], g0[2, 3] = [[c, -s], [s, c]], 0.31
+    given = {"mode": "free", "g0": g0, "xi0": [np.pi / 2 / 0.01, 0, 0, 0, 0, 0], "dt": 0.01, "n_steps": 10}
+    landed = [gn.solve(body, "gauss4", **given, throw=False).switches.t[0]]
+    monkeypatch.setattr(locating, "TURN", 0.0)  # every step is sampled
+    compiled.loop_of.cache_clear()
+    landed.append(gn.solve(body, "gauss4", **given, throw=False).switches.t[0])
+    compiled.loop_of.cache_clear()
+    assert landed[0] == landed[1] < 0.07
 
 
 def test_a_function_that_is_noise_takes_a_bounded_time():

@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.engine.internals import dce_jaxpr
-from geonh.engine.interrupts import interruptible, stack_of_a_thread
+from geonh.engine.interrupts import interruptible, stack_of_thread
 from geonh.engine.native import machine
 from geonh.engine.native.emitter import Emitter
 from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
@@ -135,9 +135,10 @@ class Program:
         self._update()
 
     def _update(self) -> None:
-        """Take the best version of the code."""
-        self._version = self.code.version  # first: a better one may appear at any time
+        """Take the best version of the code, which may be one better than the version that is stated."""
+        version = self.code.version
         self._function = self._type(self.code.address)
+        self._version = version
 
     def call(self, *args: Any, keep_alive: Any) -> int:
         """Call the program and return its result, a number; ``keep_alive`` are the arrays that it reads and writes."""
@@ -146,7 +147,7 @@ class Program:
     def with_stack(self, function: Callable[[], Out]) -> Out:
         """Call a function that uses ``call_here``, in a thread of its own if this one has not the stack for that."""
         stack = self._optimised_stack if self._version >= self.code.optimised else self._stack
-        if stack < SMALL_STACK or stack < min(LARGE_STACK, stack_of_a_thread() // 8):
+        if stack < SMALL_STACK or stack < min(LARGE_STACK, stack_of_thread() // 8):
             return function()
         return interruptible(function, stack=2 * self._stack)
 

@@ -237,6 +237,37 @@ print(threading.stack_size(), abs(found[0] - np.cos(np.sin(x[3]))) < 1e-15)
 """
 
 
+@pytest.mark.slow
+def test_optimised_code_of_a_large_program_runs_in_a_thread_of_any_stack():
+    """A small one that was chosen when the thread began, and no longer is."""
+    done = subprocess.run([sys.executable, "-c", CHOSEN_BEFORE], capture_output=True, text=True)
+    assert done.stdout.split() == ["SUCCESS"] * 2, done.stderr[-2000:]
+
+
+CHOSEN_BEFORE = """
+import threading
+import numpy as np
+import geonh as gn
+from geonh.bodies import Joint, Link
+from geonh.engine.native import machine
+machine.COMPILE_SECONDS = 0.0  # optimised at once
+def link(i):
+    joint = Joint("revolute", f"j{i}", axis=(0, 1, 0) if i % 2 else (1, 0, 0), place=(0, 0, -0.2 * (i > 0)))
+    return Link(f"l{i}", 1.0, (0, 0, -0.1), (0.01, 0.01, 0.001), f"l{i - 1}" if i else "", joint)
+chain = gn.bodies.tree([link(i) for i in range(20)], name="chain")
+def solve():
+    print(gn.solve(chain, "gauss4", g0=0.1 * np.ones(20), xi0=np.zeros(20), dt=0.002, n_steps=400).status, flush=True)
+solve()
+begin = threading.Event()
+thread = threading.Thread(target=lambda: (begin.wait(), solve()))
+threading.stack_size(2**16)
+thread.start()
+threading.stack_size(0)
+begin.set()
+thread.join()
+"""
+
+
 def test_what_a_call_with_a_stack_of_its_own_works_on_outlives_an_interrupt():
     done, array = [], np.zeros(3)
     alive = weakref.ref(array)
