@@ -153,6 +153,7 @@ def one_of(value: Any, name: str, choices: Iterable) -> Any:
 def shortly(value: Any) -> str:
     """Short representation of a value, on about one line, also for objects whose repr fails."""
     try:
+        value = value.item() if type(value) is np.ndarray and value.ndim == 0 else value
         text = str(value)[:40] if isinstance(value, int) else repr(value)
     except Exception:
         text = f"a {type(value).__name__}"

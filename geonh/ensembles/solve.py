@@ -122,7 +122,7 @@ def solve_ensemble(
         left_out = {"t_eval": t_eval, "tolerance": tolerance, "observables": observables}
         for name, value in (left_out | {"statistics": entries(statistics) or None}).items():
             if value is not None:
-                raise ValueError(f"{name}= is not for runs with modes: save the result, or call run(times)")
+                raise ValueError(f"{name}= is not for runs with modes: use ensemble.to_xarray(), or ensemble[i](times)")
         return solve_modal_ensemble(
             system,
             method,

@@ -381,7 +381,9 @@ def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
     if fault:
         raise ValueError(fault)
     if system.multiplier_forces is not None and system.multiplier_forces.is_held:
-        speeds = computed(_slip_speeds, system, (clock.t0, g, np.asarray(xi)))
+        speeds, bent = computed(_slip_speeds, system, (clock.t0, g, np.asarray(xi)))
+        if np.any(bent > 1e-9 * (1 + speeds)):
+            raise ValueError(f"the slip of a friction of {system.name} must be affine in ξ")
         if not np.all(speeds > 0):
             raise ValueError(
                 f"{system.name} begins without a slip, so that its friction has no direction: begin with a slip, or, "
@@ -391,13 +393,21 @@ def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
         method.refuse_start(system, float(clock.dt), g, xi)
 
 
-def _slip_speeds(system: System, start: tuple) -> Array:
-    """Slip speed of each friction at a start, m/s."""
+def _slip_speeds(system: System, start: tuple) -> tuple[Array, Array]:
+    """Slip speed of each friction at a start, m/s, and by how much it is not affine in ξ."""
     t, g, xi = start
     forces = system.multiplier_forces
     assert forces is not None
-    x = system.action.at(g)
-    return jnp.stack([one.speed(t, x, xi, system.parameters) for one in forces.function.parts])
+    x, apart = system.action.at(g), jnp.cos(jnp.arange(1.0, 1.0 + len(xi)))
+
+    def bent(one: Any) -> Array:
+        def at(xi: Array) -> Array:
+            return one.velocity(t, x, xi, system.parameters)
+
+        return jnp.max(jnp.abs(at(xi + apart) + at(0 * xi) - at(xi) - at(apart)))
+
+    parts = forces.function.parts
+    return jnp.stack([one.speed(t, x, xi, system.parameters) for one in parts]), jnp.stack([bent(p) for p in parts])
 
 
 def require_method(method: Any, name: str = "method") -> None:

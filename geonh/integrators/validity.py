@@ -98,7 +98,8 @@ class Result(IntEnum):
         11,
         "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
         "or metric are not finite, a monitor is not positive, or the tolerance is below rounding of numbers of "
-        "this size (Adaptive has sizes=), or too large for reversible steps",
+        "this size (Adaptive has sizes=), or too large for reversible steps; in Modes, the energy rises within steps "
+        "however short, in a mode whose forces only take it, or a guard jumps",
     )
     END = (
         12,
@@ -119,7 +120,8 @@ class Result(IntEnum):
     SWITCHES = (
         16,
         "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
-        "restitution below 1 do, or two modes alternate; a target that chooses the limit mode ends this",
+        "restitution below 1 do, or two modes alternate, or a transition into its own mode has no reset; a target that "
+        "chooses the limit mode ends the first",
     )
     SLIP = (
         17,

@@ -59,7 +59,7 @@ class Transition(eqx.Module):
         if not isinstance(self.source, str):
             raise TypeError(f"source must be the name of a mode, got {shortly(self.source)}")
         if not isinstance(self.guard, Event):
-            raise TypeError(f"guard must be an Event, got {shortly(self.guard)}")
+            raise TypeError(f"guard must be an Event(function, ...), got {shortly(self.guard)}")
         if not isinstance(self.target, str):
             check_arguments(self.target, RESET, "target")
         if self.reset is not None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.geometry.distribution import AffineDistribution
 from geonh.geometry.field import Moment
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.friction import Friction, Frictions, limits_fault
@@ -172,8 +173,8 @@ class _Rubbing(eqx.Module):
 
     @property
     def only_takes(self) -> bool:
-        """True if these forces take energy, and there are no others."""
-        return self.forces is None
+        """True if these forces take energy, as those on what does not move by itself, and there are no others."""
+        return self.forces is None and not isinstance(self.distribution, AffineDistribution)
 
     def __call__(self, t: Any, x: Any, xi: Array, u: Any, parameters: Any) -> Array:
         rows = self.distribution.annihilator(Moment(jnp.asarray(t, float), x), parameters)

@@ -306,7 +306,7 @@ class ModalBatch:
         try:
             for j, chosen in zip(sound.tolist(), _targets(transition.target, places), strict=True):
                 plain[j] = chosen is not None
-                targets[j] = modes.index(chosen, "the target of a transition") if plain[j] else -1
+                targets[j] = modes.index(chosen, f"the target of transition {transition.name!r}") if plain[j] else -1
         except ValueError:  # of some: their own runs tell of which
             return np.zeros(len(at.t), bool)
         done = np.zeros(len(at.t), bool)

@@ -270,7 +270,7 @@ class ModalRun:
         if chosen is None:
             self.status = Result.MODE
             return before
-        target = self.modes.index(chosen, "the target of a transition")
+        target = self.modes.index(chosen, f"the target of transition {name!r}")
         g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target

@@ -337,7 +337,11 @@ class ModeLoop(Watching):
         """Places after the reset of a transition, of places with a first axis."""
         if transition.name not in self._leaving:
             tree = self.system, transition.reset, self.clock.controls
-            self._leaving[transition.name] = self._program(left_by, tree, first_of_batch(places.what))
+            try:
+                self._leaving[transition.name] = self._program(left_by, tree, first_of_batch(places.what))
+            except (TypeError, ValueError) as error:
+                error.add_note(f"geonh: at the transition {transition.name!r}")
+                raise
         return self._leaving[transition.name](places)
 
     def arriving(self, places: Own, projects: bool) -> Arrived:
@@ -400,10 +404,21 @@ def _takes_energy(system: System) -> bool:
 
 
 def rises(system: System, motion: Motion) -> Array:
-    """True if the energy is higher at the end of a motion, by more than its error where steps are short enough."""
+    """True if the energy is higher at the end of a motion, by more than its error where steps are short enough, and no
+    contact is with something that moves by itself.
+    """
     (before, kinetic), (after, later) = (_energies(system, place) for place in motion)
     rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after))
-    return after - before > GAIN * jnp.maximum(kinetic, later) + rounding
+    carried = jnp.any(jnp.stack([_is_carried(system, place) for place in motion]))
+    return (after - before > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
+
+
+def _is_carried(system: System, place: Place) -> Array:
+    """True if a contact with friction slips where the system is at rest, as on a belt."""
+    frictions = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
+    x, still = system.action.at(place.g), jnp.zeros_like(place.xi)
+    slips = [jnp.ravel(one.velocity(place.t, x, still, system.parameters)) for one in frictions]
+    return jnp.any(jnp.concatenate([jnp.zeros(1), *slips]) != 0)
 
 
 def _energies(system: System, place: Place) -> tuple[Array, Array]:

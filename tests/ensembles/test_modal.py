@@ -318,7 +318,7 @@ def test_targets_that_fail_for_some_members(members):
     many = gn.solve_ensemble(modes, "gauss4", mode="flight", g0=g0, xi0=xi0, dt=0.01, n_steps=60)
     assert many.status[1] == Result.MODE
     assert set(many.faults) == {0}
-    assert "the target of a transition must be one of flight, got 'nowhere'" in many.message(0)
+    assert "the target of transition 'floor' must be one of flight, got 'nowhere'" in many.message(0)
     assert many.success[2:].all()
 
 

@@ -223,3 +223,14 @@ def sliding(forces):
         multiplier_forces=forces,
         parameters={"mu": 0.3},
     )
+
+
+def test_a_slip_is_affine():
+    block = gn.System(
+        Translations(1),
+        metric=[1.0],
+        multiplier_forces=gn.Friction(lambda t, x, xi: xi**2, 0.3, load=1.0),
+        name="block",
+    )
+    with pytest.raises(ValueError, match="the slip of a friction of block must be affine in ξ"):
+        gn.solve(block, xi0=[1.0], dt=0.01, n_steps=2)

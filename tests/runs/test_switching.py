@@ -578,3 +578,50 @@ def test_events_are_not_named_as_transitions():
     event = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, name="floor")
     with pytest.raises(ValueError, match="events: 'floor' is the name of a transition of ball: take another"):
         gn.solve(bouncing(), "gauss4", mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=4, events=event)
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+def test_a_belt_gives_energy(method):
+    """A block at rest on a belt is carried, as without modes; no step of it is too long for that."""
+    block = gn.System(
+        Translations(1),
+        metric=[1.0],
+        potential=lambda x: 20.0 * x[0] ** 2,
+        multiplier_forces=gn.Friction(lambda t, x, xi: xi - 1.0, 0.3, load=10.0),
+    )
+    given = {"g0": [0.0], "xi0": [0.0], "dt": 0.01, "n_steps": 20}
+    alone = gn.solve(block, method, **given)
+    modes = gn.Modes({"slides": block}, [])
+    np.testing.assert_array_equal(gn.solve(modes, method, mode="slides", **given).g, alone.g)
+    many = gn.solve_ensemble(modes, method, mode="slides", **given | {"xi0": np.linspace(0.0, 0.5, 9)[:, None]})
+    assert many.success.all()
+    with gn.float64():
+        traced = gn.integrate(modes, method, mode="slides", **given)
+    assert np.all(traced.status == 0)
+
+
+def test_a_ball_at_rest_is_set_down_on_a_belt():
+    """It rolls at t = 2V/(7μg), with 2/7 of the velocity of the belt."""
+    ball = gn.rolling(
+        gn.rolling.ball(0.4),
+        [0.064] * 3,
+        1.0,
+        friction=0.3,
+        surface_velocity=lambda X: jnp.stack([2.0, 0.0, 0.0]) + 0 * X,
+    )
+    g0, xi0 = gn.rolling.start(ball, slip=[-2.0, 0.0, 0.0])
+    run = gn.solve(ball, "gauss4", mode="slide", g0=g0, xi0=xi0, dt=0.005, n_steps=60)
+    np.testing.assert_allclose(run.switches.t, 4 / (7 * 0.3 * 9.81), atol=1e-9)
+    velocity = run.g[-1][:3, :3] @ run.xi[-1][3:]
+    np.testing.assert_allclose(velocity, [4 / 7, 0.0, 0.0], atol=1e-8)
+
+
+def test_a_row_that_slips_on_what_moves_gives_energy():
+    """A blade that is carried across, by grips of known force along a belt that moves to the left."""
+    belt = gn.AffineDistribution([[0.0, 1.0]], rhs=[-1.0])
+    block = gn.System(Translations(2), metric=[1.0, 1.0], distribution=belt, name="block")
+    modes = gn.rolling.slipping(block, {"belt": (0, 3.0)})
+    run = gn.solve(modes, "gauss4", mode="belt +", g0=[0.0, 0.0], xi0=[1.0, 0.0], dt=0.01, n_steps=60)
+    np.testing.assert_allclose(run.switches.t, 1 / 3, rtol=1e-10)
+    assert run.mode[-1] == "grip"
+    np.testing.assert_allclose(run.xi[-1], [1.0, -1.0], atol=1e-12)
