@@ -41,7 +41,7 @@ from geonh.integrators.node import State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.results.modes import Transition
-from geonh.runs.mode_loop import Place, left_by
+from geonh.runs.mode_functions import Place, left_by
 
 
 class Node(NamedTuple):

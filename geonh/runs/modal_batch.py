@@ -9,64 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
-from geonh.mechanics.own_values import Own, with_values
+from geonh.mechanics.own_values import Own
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
+from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_states, taken, targets_of, vectors
 from geonh.runs.modal_record import Switch
 from geonh.runs.modal_run import OFF, Loops, ModalRun, is_same
-from geonh.runs.mode_loop import Bounded, Entry, ModeLoop, Motion, Place, Timed, for_stiff_steps, just_before
+from geonh.runs.mode_functions import Bounded, Entry, Motion, Place, Timed
+from geonh.runs.mode_loop import ModeLoop, for_stiff_steps, just_before
 
 ALL_IS_WELL = (Result.SUCCESS, Result.END, Result.EVENT)
 PIECE = 2**24
 """Bytes of the nodes that are computed at once."""
-
-
-class Crossed(NamedTuple):
-    """Members, as indices of a batch, at the crossings of one guard each, with a first axis of members."""
-
-    members: np.ndarray
-    which: np.ndarray
-    t: np.ndarray
-    g_vector: np.ndarray
-    xi: np.ndarray
-
-
-class Group(NamedTuple):
-    """Members in one mode, with a first axis of members.
-
-    Attributes
-    ----------
-    mode : int
-    members : array of int
-        Indices of runs.
-    begins : Watched
-        Loop states.
-    enters : array of bool
-        True where guards are looked at before the next step, as of ``ModalRun``.
-    """
-
-    mode: int
-    members: np.ndarray
-    begins: Watched
-    enters: np.ndarray
-
-    @classmethod
-    def entering(cls, mode: int, members: np.ndarray, begins: Watched) -> Group:
-        """Members at places where a mode begins."""
-        return cls(mode, members, begins, np.ones(len(members), bool))
-
-    def taken(self, some: np.ndarray) -> Group:
-        """Some of them, by a mask or indices."""
-        return Group(self.mode, *_taken((self.members, self.begins, self.enters), some))
 
 
 class ModalBatch:
@@ -98,10 +61,8 @@ class ModalBatch:
         if not going:
             return
         mode = self._runs[going[0]].mode
-        loop, states = (
-            self._loop(mode),
-            jax.tree.map(lambda *leaves: np.stack(leaves), *(self._runs[i].state for i in going)),
-        )
+        loop = self._loop(mode)
+        states = jax.tree.map(lambda *leaves: np.stack(leaves), *(self._runs[i].state for i in going))
         members, xi, values = np.array(going), *(np.zeros((len(going), 0)),) * 2
         if loop.names:
             xi, values = loop.values_at(self._own(members, self._timed(members, Node.of(states))))
@@ -119,12 +80,12 @@ class ModalBatch:
 
     def _own(self, members: np.ndarray, what: Any) -> Own:
         """Argument of a program, with the parameters of members."""
-        return Own(_taken(self._values, members), what)
+        return Own(taken(self._values, members), what)
 
     def _loop(self, mode: int, *, stiff: bool = False) -> ModeLoop:
         """Programs of a mode for arguments with parameters of their own, by collocation if ``stiff``."""
         if (mode, stiff) not in self._loops:
-            run, values = self._runs[0], _taken(self._values, 0)
+            run, values = self._runs[0], taken(self._values, 0)
             method = for_stiff_steps(run.method) if stiff else run.method
             self._loops[mode, stiff] = ModeLoop(run.common, mode, method, run.clock.controls, (), values)
         return self._loops[mode, stiff]
@@ -160,14 +121,14 @@ class ModalBatch:
     def _go_on(self, group: Group) -> None:
         """Go on with members, or end them, with their states."""
         there = group.begins.state.k >= self._end
-        for i, state in zip(group.members[there].tolist(), _parted(group.begins.state, there), strict=True):
+        for i, state in zip(group.members[there].tolist(), parted(group.begins.state, there), strict=True):
             self._runs[i].state = state
         if not there.all():
             self._groups.append(group.taken(~there))
 
     def _alone(self, group: Group) -> None:
         """Make a step of members by their own runs, and go on with them."""
-        for i, begin, enters in zip(group.members.tolist(), _parted(group.begins), group.enters, strict=True):
+        for i, begin, enters in zip(group.members.tolist(), parted(group.begins), group.enters, strict=True):
             run = self._runs[i]
             run.state, run.enters = begin.state, bool(enters)
             run.loop.continue_at(run.clock, begin)
@@ -204,9 +165,9 @@ class ModalBatch:
         hard = (status != 0) | np.isnan(after.values).any(axis=1)
         crossed, none = self._crossings(loop, self._own(group.members, step), after, hard)
         hard[crossed.members] |= self._fails(loop, self._own(group.members, step), crossed)
-        crossed = _taken(crossed, ~hard[crossed.members])
+        crossed = taken(crossed, ~hard[crossed.members])
         for which in np.unique(crossed.which).tolist():
-            there = _taken(crossed, crossed.which == which)
+            there = taken(crossed, crossed.which == which)
             hard[there.members[~self._switched(loop, group, there, stiff is not None)]] = True
         turned = none & _has_turned(loop, step.what, after)
         if stiff is None:
@@ -218,7 +179,7 @@ class ModalBatch:
         else:
             hard |= turned
             if len(there := np.flatnonzero(none & ~turned)):
-                hard[there[~self._stepped(group.taken(there), _taken(after, there))]] = True
+                hard[there[~self._stepped(group.taken(there), taken(after, there))]] = True
         self._alone(group.taken(hard))
 
     def _by_collocation(self, group: Group) -> None:
@@ -231,13 +192,13 @@ class ModalBatch:
         entry = Entry(place, begin, end - begin, np.zeros(len(begin), np.int64))
         begun, plain = self._entered(loop, group.members, entry, np.ones(len(begin), bool))
         self._alone(group.taken(~plain))
-        self._across(loop, group.taken(plain), _taken(Timed(begin, end - begin, begun), plain))
+        self._across(loop, group.taken(plain), taken(Timed(begin, end - begin, begun), plain))
 
     def _stepped(self, group: Group, after: Watched) -> np.ndarray:
         """Take whole steps by collocation; True where the next node is no place to be looked at alone."""
         loop, k = self._loop(group.mode), group.begins.state.k
         nodes, plain, end = self._next_nodes(loop, group.members, k, after.state.g, after.xi, np.ones(len(k), bool))
-        rows = _rows(nodes.state)
+        rows = rows_of_states(nodes.state)
         for j in np.flatnonzero(plain).tolist():
             run = self._runs[int(group.members[j])]
             run.stiff_rows.append(run.n_rows)
@@ -254,12 +215,12 @@ class ModalBatch:
         begin, end = step.what.values[row, which], after.reached[row, which]
         if not len(row):
             return Crossed(row, which, *(np.zeros((0, 0)),) * 3), ~hard
-        search = Search(Node.of(_taken(step.what.state, row)), which, np.zeros(len(row)), end, begin)
-        nodes = Own(_taken(own.values, row), Timed(step.t0[row], step.dt[row], search))
+        search = Search(Node.of(taken(step.what.state, row)), which, np.zeros(len(row)), end, begin)
+        nodes = Own(taken(own.values, row), Timed(step.t0[row], step.dt[row], search))
         found = self._on_threads(loop.searching(isolated), nodes)
         hard[row[~found.is_one]] = True
         there = np.flatnonzero(found.there)
-        zeros = zeros_of(there, which[there], _taken(found.zero, there), begin[there], found.change[there])
+        zeros = zeros_of(there, which[there], taken(found.zero, there), begin[there], found.change[there])
         owner = row[there]
         hard[owner[zeros.jumped]] = True
         first = np.lexsort((zeros.t, owner))
@@ -267,21 +228,21 @@ class ModalBatch:
         crossed = Crossed(owner[first], zeros.which[first], zeros.t[first], zeros.g_vector[first], zeros.xi[first])
         none = np.ones(len(hard), bool)
         none[crossed.members] = False
-        return _taken(crossed, ~hard[crossed.members]), none & ~hard
+        return taken(crossed, ~hard[crossed.members]), none & ~hard
 
     def _on_threads(self, program: Callable[[Any], Any], nodes: Any) -> Any:
         """Results of a program for many nodes, on threads."""
         n = len(jax.tree.leaves(nodes)[0])
         parts = np.array_split(np.arange(n), min(self._threads, n))
         with ThreadPoolExecutor(len(parts)) as pool:
-            found = list(pool.map(lambda part: program(_taken(nodes, slice(part[0], part[-1] + 1))), parts))
+            found = list(pool.map(lambda part: program(taken(nodes, slice(part[0], part[-1] + 1))), parts))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
 
     def _fails(self, loop: ModeLoop, own: Own, crossed: Crossed) -> np.ndarray:
         """True where a step is too long, or fails just before a crossing, shape=[crossings]."""
         if not len(crossed.members):
             return np.zeros(0, bool)
-        values, step = _taken(own, crossed.members)
+        values, step = taken(own, crossed.members)
         states = step.what.state
         s = just_before((crossed.t - step.t0) / step.dt - states.k)
         search = Search(Node.of(states), crossed.which, s, s, np.ones(len(s)))
@@ -289,7 +250,7 @@ class ModalBatch:
         fails = ~np.isfinite(found.value) & ~loop.ends_slip[crossed.which]
         if loop.takes_energy:
             begin = Place(step.t0 + states.k * step.dt, states.g, step.what.xi)
-            motion = Motion(begin, Place(crossed.t, _points(crossed.g_vector, states.g), crossed.xi))
+            motion = Motion(begin, Place(crossed.t, points(crossed.g_vector, states.g), crossed.xi))
             fails |= loop.gains(Own(values, motion))
         return fails
 
@@ -298,13 +259,13 @@ class ModalBatch:
         step; True where that was plain.
         """
         transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].common, group.taken(at.members)
-        place = Place(at.t, _points(at.g_vector, owners.begins.state.g), at.xi)
+        place = Place(at.t, points(at.g_vector, owners.begins.state.g), at.xi)
         left = loop.leaving(transition, self._own(owners.members, place))
         plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
         sound = np.flatnonzero(plain)
-        places = self._own(owners.members[sound], _taken((at.t, left.g, left.xi), sound))
+        places = self._own(owners.members[sound], taken((at.t, left.g, left.xi), sound))
         try:
-            for j, chosen in zip(sound.tolist(), _targets(transition.target, places), strict=True):
+            for j, chosen in zip(sound.tolist(), targets_of(transition.target, places), strict=True):
                 plain[j] = chosen is not None
                 targets[j] = modes.index(chosen, f"the target of transition {transition.name!r}") if plain[j] else -1
         except ValueError:  # of some: their own runs tell of which
@@ -312,7 +273,7 @@ class ModalBatch:
         done = np.zeros(len(at.t), bool)
         for mode in np.unique(targets[plain]).tolist():
             some = targets == mode
-            owner, place, after = owners.taken(some), _taken(at, some), _taken(left, some)
+            owner, place, after = owners.taken(some), taken(at, some), taken(left, some)
             done[some] = self._arrived(owner, place, after, transition.reset is None, mode, stiff)
         return done
 
@@ -336,8 +297,8 @@ class ModalBatch:
         nodes, plain, end = self._next_nodes(target, members, k, after.state.g, xi, plain)
         number = np.asarray(k, float)[:, None]
         before_it = np.concatenate([number, at.g_vector, left.p_before, left.p_before], axis=1)
-        after_it = np.concatenate([number, _vectors(arrived.g), arrived.p, arrived.p], axis=1)
-        rows = _rows(nodes.state)
+        after_it = np.concatenate([number, vectors(arrived.g), arrived.p, arrived.p], axis=1)
+        rows = rows_of_states(nodes.state)
         for j in np.flatnonzero(plain).tolist():
             run, t, step = self._runs[int(members[j])], at.t[j : j + 1], int(k[j])
             source, row = run.mode, run.n_rows
@@ -385,12 +346,6 @@ def _give_example(loop: ModeLoop, begins: Watched) -> None:
         loop.begin = jax.tree.map(lambda a: a[0], begins)
 
 
-def _rows(states: Any) -> np.ndarray:
-    """Rows of nodes, from states with a first axis."""
-    number = np.asarray(states.k, float)[:, None]
-    return np.concatenate([number, _vectors(states.g), states.p_plus, states.p_minus], axis=1)
-
-
 def _has_turned(loop: ModeLoop, begun: Watched, after: Watched) -> np.ndarray:
     """True where a slip has changed its sign in a step, shape=[members]."""
     return (loop.ends_slip & (begun.values > 0) & (after.reached < 0)).any(axis=1)
@@ -407,41 +362,3 @@ def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:
         if isinstance(guard.function, WithRate):
             hard |= np.abs(value) <= guard.function.rounding
     return hard
-
-
-def _targets(target: Any, places: Own) -> list[str | None]:
-    """Next modes at places with a first axis; of a function with a method ``of_many`` by that."""
-    t, g, xi = places.what
-    if isinstance(target, str):
-        return [target] * len(t)
-    if hasattr(target, "of_many"):
-        return target.of_many(places)
-    every = zip(t, _parted(g), xi, strict=True)
-    return [with_values(target, _taken(places.values, i))(*place) for i, place in enumerate(every)]
-
-
-def _taken(tree: Any, some: Any) -> Any:
-    """Some of the members of a tree with a first axis, by an index of it."""
-    return jax.tree.map(lambda a: a[some], tree)
-
-
-def _parted(tree: Any, some: Any = np.s_[:]) -> list[Any]:
-    """Trees of some of the members of one with a first axis."""
-    leaves, structure = jax.tree.flatten(_taken(tree, some))
-    return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
-
-
-def _vectors(points: Any) -> np.ndarray:
-    """Points with a first axis as vectors, shape=[N, size]."""
-    leaves = jax.tree.leaves(points)
-    return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves], axis=1)
-
-
-def _points(vectors: np.ndarray, like: Any) -> Any:
-    """Points from vectors, shape=[N, size], in the form of others, with a first axis."""
-    leaves, structure = jax.tree.flatten(like)
-    shapes = [leaf.shape[1:] for leaf in leaves]
-    ends = np.cumsum([int(np.prod(shape, dtype=int)) for shape in shapes])
-    parts = np.split(vectors, ends[:-1], axis=1)
-    shaped = [part.reshape(len(vectors), *shape) for part, shape in zip(parts, shapes, strict=True)]
-    return jax.tree.unflatten(structure, shaped)

@@ -30,7 +30,7 @@ from geonh.results.traced_modes import TracedModes
 from geonh.runs.modal_moves import Crossing, Linearised, ModalProblem, Move, Pulled, Pushed, Step
 from geonh.runs.modal_record import rows_at
 from geonh.runs.modal_run import ModalRun
-from geonh.runs.mode_loop import Place
+from geonh.runs.mode_functions import Place
 from geonh.runs.start import as_start, known_sound
 from geonh.runs.switching import as_forward_span, refuse_for_modes
 

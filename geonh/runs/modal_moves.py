@@ -30,7 +30,8 @@ from geonh.mechanics.system import System
 from geonh.results.modes import Transition
 from geonh.results.nodes import Node
 from geonh.runs.locating import within_step
-from geonh.runs.mode_loop import Place, arrived_at, for_stiff_steps, left_by
+from geonh.runs.mode_functions import Place, arrived_at, left_by
+from geonh.runs.mode_loop import for_stiff_steps
 
 
 class ModalProblem(NamedTuple):

@@ -29,7 +29,8 @@ from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
-from geonh.runs.mode_loop import SOON, ModeLoop, Place, for_stiff_steps, point, vector
+from geonh.runs.mode_functions import Place, point, vector
+from geonh.runs.mode_loop import SOON, ModeLoop, for_stiff_steps
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""

@@ -8,112 +8,56 @@ its guards, their location, the resets of the transitions that leave it, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from geonh.arguments.inspection import careful, inspected
-from geonh.arguments.validators import shortly
 from geonh.engine import BatchStepping, Partition, batch_of_one, batch_stepping, first_of_batch, prepared, stepping
-from geonh.geometry.field import as_array, called, takes_parameters
-from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
-from geonh.mechanics.holonomic import onto
 from geonh.mechanics.own_values import OfOwn, Own, StepOfOwn
-from geonh.mechanics.system import System
-from geonh.results.dense import partial_step
 from geonh.results.events import Crossings, Event, SlipEnds, careful_guards
-from geonh.results.modes import RESET, Modes, Transition
+from geonh.results.modes import Modes, Transition
 from geonh.results.nodes import Node
-from geonh.results.record import unflatten
-from geonh.runs.event_loop import Watched, Watching, next_watched, row_of_watched
-from geonh.runs.locating import Isolated, Located, Notices, Search, Zeros, at_node, isolated, located, within_step
+from geonh.runs.event_loop import Watched, Watching
+from geonh.runs.locating import Notices, Search, Zeros, located
+from geonh.runs.mode_functions import (
+    Arrived,
+    Bounded,
+    Entry,
+    Left,
+    Motion,
+    Place,
+    Soon,
+    Timed,
+    arrived_at,
+    at_node_timed,
+    entered,
+    isolated_timed,
+    left_by,
+    located_timed,
+    next_timed,
+    next_until,
+    point,
+    rises,
+    row_timed,
+    row_until,
+    takes_energy,
+    values_soon,
+    velocity_timed,
+)
 
-GAIN = 1e-3
-"""Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
-ROUNDING = 1e-10
-"""Rise of the energy, relative to it, that is none."""
-DRIFTED = 1e-12
-"""Residual of holonomic constraints, m, of a method that does not keep them."""
-MUCH = 1e3
-"""Largest residual of the velocity after a reset that is due to that, relative to it."""
 NEARBY = 1e-6
 """Distance before a zero at which a step must succeed, relative to its own."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
-
-
-class Place(NamedTuple):
-    """Point of a motion: time, group element, velocity of shape=[n]."""
-
-    t: Any
-    g: Any
-    xi: Any
-
-
-class Motion(NamedTuple):
-    """Places at the beginning and at the end of a motion in one mode."""
-
-    begin: Place
-    end: Place
-
-
-class Timed(NamedTuple):
-    """Argument of a program, and the clock for it: t_k = t0 + k·dt."""
-
-    t0: Any
-    dt: Any
-    what: Any
-
-
-class Bounded(NamedTuple):
-    """Loop state of a member with its clock, and the step count at which it stops with ``Result.END``."""
-
-    timed: Timed
-    end: Any
-
-
-class Soon(NamedTuple):
-    """Node, and a part of the step that begins there."""
-
-    node: Any
-    part: Any
-
-
-class Entry(NamedTuple):
-    """Place where a mode begins, node k of a clock that begins at ``t0`` with steps ``dt``."""
-
-    place: Place
-    t0: Any
-    dt: Any
-    k: Any
-
-
-class Left(NamedTuple):
-    """Place after the reset of a transition, and the momentum before it."""
-
-    g: Any
-    xi: Any
-    p_before: Any
-
-
-class Arrived(NamedTuple):
-    """Place after a transition, put on the constraints of the next mode, their largest residual, and the momentum."""
-
-    g: Any
-    xi: Any
-    residual: Any
-    p: Any
 
 
 def for_stiff_steps(method: Integrator) -> Integrator:
@@ -222,16 +166,16 @@ class ModeLoop(Watching):
         """Program of ``Entry`` with a first axis: states, velocities, and values of the events."""
         n, number = self.system.group.dim, np.float64(0.0)
         place = Place(number, jax.tree.map(np.asarray, self.system.point(None)), np.zeros(n))
-        return self._program(_entered, self._parts, Entry(place, number, number, np.int64(0)))
+        return self._program(entered, self._parts, Entry(place, number, number, np.int64(0)))
 
     def values_at(self, nodes: Own) -> tuple[np.ndarray, np.ndarray]:
         """Velocities at nodes, with a first axis, and values of the events."""
-        return self._program(_at_node, self._parts, first_of_batch(nodes.what))(nodes)
+        return self._program(at_node_timed, self._parts, first_of_batch(nodes.what))(nodes)
 
     def searching(self, function: Callable) -> Callable[[Own], Any]:
         """Program of ``located`` or ``isolated`` of searches with a first axis."""
         one = Timed(self.clock.t0, self.clock.dt, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
-        return self._program(_located if function is located else _isolated, self._parts, one)
+        return self._program(located_timed if function is located else isolated_timed, self._parts, one)
 
     def _prepared_search(self, function: Callable) -> Callable[[Any], Any]:
         program = self.searching(function)
@@ -245,7 +189,7 @@ class ModeLoop(Watching):
     @cached_property
     def _stepping(self) -> Any:
         begin = Own({}, Timed(self.clock.t0, self.clock.dt, self.begin))
-        loop = stepping(StepOfOwn(_next), OfOwn(_row), self._parts, begin)
+        loop = stepping(StepOfOwn(next_timed), OfOwn(row_timed), self._parts, begin)
         self.engine, self.width = loop.engine, loop.width
         return loop
 
@@ -260,12 +204,12 @@ class ModeLoop(Watching):
     def batch(self) -> BatchStepping:
         """Loop of ``Bounded`` for many members."""
         begin = Own(self._values, Bounded(Timed(self.clock.t0, self.clock.dt, self.begin), np.int64(0)))
-        return batch_stepping(StepOfOwn(_next_until), OfOwn(_row_until), self._problem, self._problem, begin)
+        return batch_stepping(StepOfOwn(next_until), OfOwn(row_until), self._problem, self._problem, begin)
 
     @cached_property
     def _soon(self) -> Callable[[Any], Any]:
         soon = Timed(self.clock.t0, self.clock.dt, Soon(Node.of(self.begin.state), SOON))
-        return self._program(_values_soon, self._parts, soon)
+        return self._program(values_soon, self._parts, soon)
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
@@ -298,7 +242,7 @@ class ModeLoop(Watching):
     @property
     def takes_energy(self) -> bool:
         """True if the forces of the mode do no positive work."""
-        return _takes_energy(self.system)
+        return takes_energy(self.system)
 
     @cached_property
     def gains(self) -> Callable[[Own], Any]:
@@ -331,7 +275,7 @@ class ModeLoop(Watching):
 
     def velocities(self, nodes: Own) -> np.ndarray:
         """ξ̃ at nodes with a first axis."""
-        return self._program(_velocity, self._parts, first_of_batch(nodes.what))(nodes)
+        return self._program(velocity_timed, self._parts, first_of_batch(nodes.what))(nodes)
 
     def leaving(self, transition: Transition, places: Own) -> Left:
         """Places after the reset of a transition, of places with a first axis."""
@@ -361,163 +305,3 @@ def _alone(what: Any) -> Own:
 def just_before(s: np.ndarray) -> np.ndarray:
     """Fractions of a step at which it must succeed for zeros at s."""
     return s * (1 - NEARBY)
-
-
-def _at(problem: Problem, timed: Any) -> Problem:
-    """Problem with the clock of an argument."""
-    return problem._replace(clock=problem.clock._replace(t0=timed.t0, dt=timed.dt))
-
-
-def _next(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
-    problem, before = _at(problem, timed), timed.what
-    after, status = next_watched(problem, before)
-    if _takes_energy(problem.system):
-        motion = Motion(*(_place(problem, watched) for watched in (before, after)))
-        is_too_long = (before.armed >= 0) & rises(problem.system, motion)
-        status = jnp.where((status == 0) & is_too_long, np.int32(Result.STEP), status)
-    return timed._replace(what=after), status
-
-
-def _next_until(problem: Problem, bounded: Bounded) -> tuple[Bounded, Array]:
-    after, status = _next(problem, bounded.timed)
-    is_there = bounded.timed.what.state.k >= bounded.end
-    return bounded._replace(timed=after), jnp.where(is_there, np.int32(Result.END), status)
-
-
-def _row_until(problem: Problem, bounded: Bounded) -> Array:
-    return _row(problem, bounded.timed)
-
-
-def _place(problem: Problem, watched: Watched) -> Place:
-    node = Node.of(watched.state)
-    t = problem.clock.time(node.k)
-    return Place(t, node.g, watched.xi if problem.events else _mean_velocity(problem.system, t, node))
-
-
-def _takes_energy(system: System) -> bool:
-    """True if the forces of a system, if any, do no positive work."""
-    of_multipliers = system.multiplier_forces
-    return not (system.is_timed or system.is_affine or system.is_nonlinear) and (
-        (system.forces is None or getattr(system.forces, "only_takes", False))
-        and (of_multipliers is None or len(of_multipliers.loads) > 0)
-    )
-
-
-def rises(system: System, motion: Motion) -> Array:
-    """True if the energy is higher at the end of a motion, by more than its error where steps are short enough, and no
-    contact is with something that moves by itself.
-    """
-    (before, kinetic), (after, later) = (_energies(system, place) for place in motion)
-    rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after))
-    carried = jnp.any(jnp.stack([_is_carried(system, place) for place in motion]))
-    return (after - before > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
-
-
-def _is_carried(system: System, place: Place) -> Array:
-    """True if a contact with friction slips where the system is at rest, as on a belt."""
-    frictions = () if system.multiplier_forces is None else system.multiplier_forces.function.parts
-    x, still = system.action.at(place.g), jnp.zeros_like(place.xi)
-    slips = [jnp.ravel(one.velocity(place.t, x, still, system.parameters)) for one in frictions]
-    return jnp.any(jnp.concatenate([jnp.zeros(1), *slips]) != 0)
-
-
-def _energies(system: System, place: Place) -> tuple[Array, Array]:
-    """Energy, and kinetic energy, J."""
-    x = system.at(place.g, place.t)
-    twice = system.momentum(x, place.xi) @ place.xi
-    return twice - system.lagrangian(x, place.xi), twice / 2
-
-
-def _row(problem: Problem, timed: Timed) -> Array:
-    return row_of_watched(_at(problem, timed), timed.what)
-
-
-def _located(problem: Problem, timed: Timed) -> Located:
-    return located(_at(problem, timed), timed.what)
-
-
-def _isolated(problem: Problem, timed: Timed) -> Isolated:
-    return isolated(_at(problem, timed), timed.what)
-
-
-def _at_node(problem: Problem, timed: Timed) -> tuple[Array, Array]:
-    return at_node(_at(problem, timed), timed.what)
-
-
-def _entered(problem: Problem, entry: Entry) -> tuple[State, Array, Array]:
-    here, clock = entry.place, problem.clock._replace(t0=entry.place.t, dt=entry.dt)
-    state = problem.method.first_node(problem.system, clock, here.g, here.xi)
-    state = state._replace(k=jnp.asarray(entry.k, jnp.asarray(state.k).dtype))
-    if not problem.events:
-        return state, jnp.zeros(0), jnp.zeros(0)
-    return state, *at_node(_at(problem, entry), Node.of(state))
-
-
-def _velocity(problem: Problem, timed: Timed) -> Array:
-    clock, k = timed.what.local(_at(problem, timed).clock)
-    return _mean_velocity(problem.system, clock.time(k), timed.what)
-
-
-def _mean_velocity(system: System, t: Array, node: Node) -> Array:
-    return system.velocity(system.at(node.g, t), (node.p_plus + node.p_minus) / 2)
-
-
-def _values_soon(problem: Problem, timed: Timed) -> Array:
-    """Values of the events a small part of a step after a node."""
-    node, s = timed.what
-    problem, xi = _at(problem, timed), _velocity(problem, timed._replace(what=node))
-    state, part = partial_step(problem, node.local(problem.clock)[1], node.g, xi, s)
-    return at_node(within_step(problem, node)._replace(clock=part), Node.of(state))[1]
-
-
-def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
-    """Place after a user's reset; one with a method ``driven_by`` knows the controls there."""
-    (system, reset, controls), (t, g, xi) = tree, here
-    p = system.momentum(system.at(g, t), xi)
-    if reset is None:
-        return Left(g, xi, p)
-    if hasattr(reset, "driven_by"):
-        reset = reset.driven_by(Clock(t, jnp.ones(()), controls).control(0))
-    more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
-
-    def moved(reset: Callable, t: Array, g: Point, xi: Array, *more: Any) -> tuple[Point, Array]:
-        value = called("reset", reset, t, g, xi, *more)
-        place, velocity = value if isinstance(value, tuple) and len(value) == 2 else (g, value)
-        velocity = as_array(velocity, "reset")
-        if velocity.shape != xi.shape:
-            raise ValueError(f"reset must give ξ, or (g, ξ), ξ of shape {list(xi.shape)}, got {list(velocity.shape)}")
-        place = jax.tree.map(lambda part: as_array(part, "reset"), as_point(system.group, place, "g of reset"))
-        if [part.shape for part in jax.tree.leaves(place)] != list(system.group.point_shapes):
-            raise ValueError(f"g of reset must be a point of {system.group}, got {shortly(place)}")
-        return place, velocity
-
-    if not isinstance(reset, eqx.Module) and inspected("reset", jax.make_jaxpr(partial(moved, reset))(t, g, xi, *more)):
-        reset = careful(reset)
-    return Left(*moved(reset, t, g, xi, *more), p)
-
-
-def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
-    """Place on the constraints of a system, onto which the velocity is projected if wanted."""
-    (system, projects), (t, g, xi) = tree, here
-    before = system.holonomic_residual(system.at(g, t))
-    g, _ = onto(system, g, t)
-    x, on = system.at(g, t), system.projected_velocity
-    if projects:
-        xi = on(x, xi)
-    elif system.holonomic is not None:  # of methods that drift off φ = 0 the velocity is off by as much
-        off = jnp.max(jnp.abs(before), initial=0.0)
-        residual = jnp.max(jnp.abs(system.constraint_residual(x, xi)), initial=0.0)
-        drifted = (off > DRIFTED) & (residual <= MUCH * off * (1 + jnp.max(jnp.abs(xi))))
-        xi = jnp.where(drifted, on(x, xi), xi)
-    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
-    return Arrived(g, xi, jnp.max(jnp.abs(residual), initial=0.0), system.momentum(x, xi))
-
-
-def point(flat: np.ndarray, like: Point) -> Point:
-    """Group element from a vector, in the form of another one."""
-    return unflatten(flat, [list(np.shape(leaf)) for leaf in jax.tree.leaves(like)], isinstance(like, tuple))
-
-
-def vector(g: Point) -> np.ndarray:
-    """Group element as a vector, shape=[size]."""
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(g)])
