@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ZERO = 1e-12
 """Largest initial size of a quantity that counts as zero, up to rounding."""
+JUMP = 1e-9
+"""Change of the energy at a transition, relative to it, of one that does not keep it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,11 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
     notes = {name: of_method(note, method) for name, note in known.conserved.items()} if known is not None else {}
     energy_note, energy_kept = notes.get("energy", ""), "energy" in notes
     if known is None:
-        energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
+        modes = trajectory.modes
+        ways = [_what_moves_the_energy(s) for s in ([trajectory.system] if modes is None else modes.systems)]
+        energy_note, energy_kept = next((way for way in ways if not way[1]), ways[0])
+        if energy_kept and _transitions_move(trajectory.t, trajectory.energy):
+            energy_note, energy_kept = "not kept: transitions change it", False
     elif not energy_kept:
         energy_note = "not kept by this system"
     elif trajectory.attributes["controls"]:
@@ -143,6 +149,12 @@ def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quan
     error = np.abs(rows - rows[0]).max(axis=1)
     scale = float(np.abs(rows).max()) if np.abs(rows[0]).max() > ZERO else 1.0
     return Quantity(name, values[0], values[-1], error, scale, note, conserved)
+
+
+def _transitions_move(t: np.ndarray, energy: np.ndarray) -> bool:
+    """True if the energy, J, changes between two nodes at one time, as at an impact."""
+    jumps = np.abs(np.diff(energy))[np.diff(t) == 0]
+    return bool(jumps.max(initial=0.0) > JUMP * np.abs(energy).max(initial=0.0))
 
 
 def _what_moves_the_energy(system: Any) -> tuple[str, bool]:

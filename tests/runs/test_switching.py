@@ -625,3 +625,11 @@ def test_a_row_that_slips_on_what_moves_gives_energy():
     np.testing.assert_allclose(run.switches.t, 1 / 3, rtol=1e-10)
     assert run.mode[-1] == "grip"
     np.testing.assert_allclose(run.xi[-1], [1.0, -1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize(("e", "kept", "note"), [(1.0, True, ""), (0.7, False, "not kept: transitions change it")])
+def test_energy_is_an_invariant_where_impacts_keep_it(e, kept, note):
+    ball = bouncing(e)
+    run = gn.solve(ball, "gauss4", mode="flight", g0=[1.0], xi0=[0.3], dt=0.01, n_steps=100)
+    energy = gn.diagnostics.invariants(run)[0]
+    assert (energy.conserved, energy.note) == (kept, note)
