@@ -176,7 +176,8 @@ class Modes:
         Looked for in the friction of each mode, and in guards and resets with a method ``fault(parameters)``.
         """
         parameters = {name: self[name].parameters for name in self.names}
-        parts: list[tuple[str, Any]] = [(name, self[name].multiplier_forces) for name in self.names]
+        forces = [(name, self[name].multiplier_forces) for name in self.names]
+        parts = [(name, part) for name, of in forces if of is not None for part in getattr(of.function, "parts", ())]
         parts += [(one.source, part) for one in self.transitions for part in (one.guard.function, one.reset)]
         checks = [(parameters[name], part.fault) for name, part in parts if hasattr(part, "fault")]
         for values in every:
