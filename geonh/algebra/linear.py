@@ -251,40 +251,41 @@ def orthonormal_forms(M: Array, mu: Array, b: Array) -> OrthonormalForms:
 
 
 @jax.jit
-def polar(A: Array) -> Array:
-    """Orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the polar factor U of A = U(AᵀA)^½.
+def polar_adjoint(A: Array, v: Array) -> Array:
+    """Uᵀv, shape=[m], of v and the orthogonal matrix U nearest to a nonsingular A, shape=[m, m]: the polar factor of
+    A = U(AᵀA)^½.
 
-    In closed form up to m = 2; else by the Newton-Schulz iteration, which reaches rounding in two steps for bases of
-    one subspace turned by less than a degree, in five up to some 40°, where the singular values are within a fifth of
-    1, and in eleven up to some 80°; nan beyond.
+    In closed form up to m = 2; else by the binomial series of (AᵀA)^(−½) Aᵀv, of products with a vector only: eight
+    terms reach rounding for bases of one subspace turned by up to some 6°, 32 for 30°, and 256 for 65°; nan beyond.
     """
     m = _dimension(A)
     if m == 0:
-        return A
+        return v
     if m == 1:
-        return jnp.where(A < 0, -1.0, 1.0)
+        return jnp.where(A[0] < 0, -v, v)
     if m == 2:
         cofactors = jnp.stack([jnp.stack([A[1, 1], -A[1, 0]]), jnp.stack([-A[0, 1], A[0, 0]])])
         sides = A + jnp.where(det(A) < 0, -1.0, 1.0) * cofactors
-        return sides * (1 / jnp.sqrt(sides[0] @ sides[0]))
+        return v @ sides * (1 / jnp.sqrt(sides[0] @ sides[0]))
 
-    def steps(n: int, A: Array) -> Array:
-        return lax.fori_loop(0, n, lambda _, A: 1.5 * A - 0.5 * A @ (A.T @ A), A)
+    def add(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        total, term = state
+        term = (term - A.T @ (A @ term)) * ((2 * j + 1) / (2 * j + 2))
+        return total + term, term
 
-    def off(A: Array) -> Array:
-        return jnp.max(jnp.abs(A.T @ A - jnp.eye(m)))
+    def is_summed(state: tuple[Array, Array]) -> Array:
+        total, term = (jnp.max(jnp.abs(part)) for part in state)
+        return term <= 1e-16 * total
 
-    def refined(by: int, then: Callable, A: Array) -> tuple[Array, Array]:
-        U = steps(by, A)
-        gap = off(U)
-        return lax.cond(gap > 3e-15, then, lambda U: (U, gap), U)
+    def longer(first: int, to: int, then: Callable, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        state = lax.fori_loop(first, to, add, state)
+        return lax.cond(is_summed(state), lambda state: state, then, state)
 
-    def last(A: Array) -> tuple[Array, Array]:
-        U = steps(6, A)
-        return U, off(U)
+    def ended(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        return state[0] * jnp.nan, state[1]
 
-    U, gap = refined(2, functools.partial(refined, 3, last), A)
-    return U + jnp.where(gap > 1e-13, jnp.nan, 0.0)
+    most = functools.partial(longer, 32, 256, ended)
+    return longer(0, 8, functools.partial(longer, 8, 32, most), (A.T @ v,) * 2)[0]
 
 
 def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:

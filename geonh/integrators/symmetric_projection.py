@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geonh.algebra.linear import det, pivots, polar, solve_spd
+from geonh.algebra.linear import det, pivots, polar_adjoint, solve_spd
 from geonh.algebra.newton import near_identity
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm
@@ -121,12 +121,12 @@ class SymmetricProjection(RuleFlow):
             outcome, middle = self.flow(system, clock, state, zeta)
             y = system.at(outcome.g, clock.time(state.k + 1))
             N_y, lifts_y, c_y = system.split_forms(y)[1]
-            U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
             if system.is_quadratic and system.forces is None:  # the same number, with less arithmetic
                 kappa = c_y - lifts_y @ (outcome.p_plus - system.momentum_at_rest(y))
             else:
                 kappa = lifts_y @ middle.reaction
-            missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
+            carried_back = polar_adjoint((N_y @ lifts.T + lifts_y @ N.T) / 2, kappa)
+            missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ carried_back
             # Preconditioned by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             missing = missing - N.T @ (lifts @ missing) / 2
             return (
