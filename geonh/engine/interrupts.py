@@ -59,6 +59,8 @@ def _stack_in_c() -> int:
     if not sys.platform.startswith("linux"):
         return 0
     library, attributes, size = ctypes.CDLL(None), (ctypes.c_long * 32)(), ctypes.c_size_t(0)
+    if not hasattr(library, "pthread_getattr_np"):
+        return 0
     library.pthread_self.restype = ctypes.c_void_p
     if library.pthread_getattr_np(ctypes.c_void_p(library.pthread_self()), attributes):
         return 0

@@ -201,10 +201,7 @@ class ModalRun:
             if is_same(here.t, end, self.clock.dt):
                 break
             part = left if abs(length) >= abs(left) else length
-            clock, loop = (
-                Clock(np.float64(here.t), np.float64(part)),
-                self.loop_in(self.mode, stiff=stiff),
-            )
+            clock, loop = Clock(np.float64(here.t), np.float64(part)), self.loop_in(self.mode, stiff=stiff)
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
             if self.status is not Result.SUCCESS:
                 return
