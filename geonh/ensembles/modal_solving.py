@@ -33,7 +33,8 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_batch import ModalBatch
-from geonh.runs.modal_run import Loops, ModalRun
+from geonh.runs.modal_run import ModalRun
+from geonh.runs.mode_loop import Loops
 from geonh.runs.start import as_start
 from geonh.runs.switching import ModalRunInProgress, as_forward_span, guard_faults, refuse_for_modes
 

@@ -21,7 +21,8 @@ from geonh.results.modes import Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.results.observables import OF_ROWS
 from geonh.runs.modal_record import joined_crossings, joined_switches, rows_at
-from geonh.runs.modal_run import Loops, ModalRun
+from geonh.runs.modal_run import ModalRun
+from geonh.runs.mode_loop import Loops
 
 BATCH = 1024
 """Number of saved nodes between reports."""

@@ -35,6 +35,7 @@ from geonh.runs.locating import (
     located,
     located_zeros,
     possible_events,
+    slips_at_end,
     within_step,
     zeros_of,
 )
@@ -88,7 +89,7 @@ class Watching:
         crossings: Crossings | None,
         parts: Partition | None = None,
     ) -> None:
-        self._problem, self.crossings, self._notices = problem, crossings, Notices(problem.events)
+        self._problem, self.crossings, self.notices = problem, crossings, Notices(problem.events)
         self.begin = self.watched_at(state, trail)
         self.refuse_unknown()
         self._loop = stepping(next_watched, row_of_watched, parts or problem, self.begin)
@@ -158,7 +159,7 @@ class Watching:
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
             t = clock.t0 + after.state.k * clock.dt if after.state.t is None else after.state.t
-            self._notices.unknown(i, f"at t = {float(t):g}")
+            self.notices.unknown(i, f"at t = {float(t):g}")
         which = np.flatnonzero(after.suspects)
         if not len(which):
             return Result.SUCCESS
@@ -166,7 +167,7 @@ class Watching:
         zeros = self._zeros(here, after, which)
         if failure := self._failure(here, after, zeros):
             return failure
-        recorded = list(self._notices.occurrences(zeros, clock.dt, np.zeros(len(zeros.t), np.int64)))
+        recorded = list(self.notices.occurrences(zeros, clock.dt, np.zeros(len(zeros.t), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
@@ -229,15 +230,15 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     step = Node.of(watched.state)
     if new.t is not None:
         step = step._replace(span=new.t - watched.state.t)
-    held, at_end = within_step(problem, step), values
-    if held is not problem:  # forces that know where the step begins
-        at_end = at_node(held, Node.of(new))[1]
+    held = within_step(problem, step)
+    at_end = values if held is problem else slips_at_end(held, Node.of(new), values)
     far = far_events(problem, step, (watched.xi, xi), (watched.values, at_end), watched.change)
-    suspects = lax.cond(
-        jnp.all(far),
-        lambda: jnp.zeros(far.shape, bool),
-        lambda: possible_events(held, step, before, after, watched.values, at_end) & ~far,
-    )
+
+    def looked_at() -> tuple[Array, Array]:
+        held_at_end = values if held is problem else at_node(held, Node.of(new))[1]
+        return possible_events(held, step, before, after, watched.values, held_at_end) & ~far, held_at_end
+
+    suspects, at_end = lax.cond(jnp.all(far), lambda: (jnp.zeros(far.shape, bool), at_end), looked_at)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     possible = jnp.any(suspects | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)

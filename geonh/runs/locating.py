@@ -23,7 +23,7 @@ from geonh.integrators.validity import forces_held
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.results.dense import controls_of_part, partial_step
-from geonh.results.events import Event
+from geonh.results.events import Event, SlipEnds
 from geonh.results.interpolation import curve
 from geonh.results.nodes import Node
 from geonh.results.zeros import BERNSTEIN, LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
@@ -126,6 +126,10 @@ class Notices:
         self._events, self._whose = events, whose
         self._given = set[tuple[int, str]]()
 
+    def anew(self) -> Notices:
+        """Notices of the same events, none of which was given."""
+        return Notices(self._events, self._whose)
+
     def unknown(self, event: int, where: str) -> None:
         """Warn of an event function that is nan at ``where``."""
         self._warn(event, "is not a number", where, "there its changes of sign are not detected")
@@ -161,6 +165,13 @@ def within_step(problem: Problem, node: Node) -> Problem:
         return problem
     clock, k = node.local(problem.clock)
     return problem._replace(system=forces_held(problem.system, node, clock.time(k)))
+
+
+def slips_at_end(held: Problem, node: Node, values: Array) -> Array:
+    """Values of the events at the end of a step, of ends of slips along the slip where it began; shape=[events]."""
+    along = at_node(held, node)[1]
+    slips = [isinstance(event, SlipEnds) for event in held.events]
+    return jnp.stack([along[i] if is_slip else values[i] for i, is_slip in enumerate(slips)])
 
 
 def may_be_far(problem: Problem, node: Node) -> np.ndarray:

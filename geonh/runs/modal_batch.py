@@ -23,9 +23,9 @@ from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
 from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_states, taken, targets_of, vectors
 from geonh.runs.modal_record import Switch
-from geonh.runs.modal_run import OFF, Loops, ModalRun, is_same
+from geonh.runs.modal_run import OFF, ModalRun, is_same
 from geonh.runs.mode_functions import Bounded, Entry, Motion, Place, Timed
-from geonh.runs.mode_loop import ModeLoop, for_stiff_steps, just_before
+from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps, just_before
 
 ALL_IS_WELL = (Result.SUCCESS, Result.END, Result.EVENT)
 PIECE = 2**24

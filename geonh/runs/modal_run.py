@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from geonh.results.nodes import Nodes
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
 from geonh.runs.mode_functions import Place, point, vector
-from geonh.runs.mode_loop import SOON, ModeLoop, for_stiff_steps
+from geonh.runs.mode_loop import SOON, Loops, ModeLoop, for_stiff_steps
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -42,9 +42,6 @@ OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
-
-
-Loops: TypeAlias = dict[tuple[int, bool], ModeLoop]
 
 
 @dataclass

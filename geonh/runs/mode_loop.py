@@ -8,9 +8,10 @@ its guards, their location, the resets of the transitions that leave it, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -54,10 +55,34 @@ from geonh.runs.mode_functions import (
     velocity_timed,
 )
 
+Loops: TypeAlias = dict[tuple[int, bool], "ModeLoop"]
+"""Programs of modes by index, with True those for parts of steps that an explicit method cannot make."""
+
+RUNS = 8
+"""Number of different problems whose programs are kept for further runs."""
 NEARBY = 1e-6
 """Distance before a zero at which a step must succeed, relative to its own."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
+
+
+@contextmanager
+def kept_loops(modes: Modes, method: Integrator, controls: Any, events: tuple[Event, ...]) -> Iterator[Loops]:
+    """Programs of the modes for a run, those of an earlier one if nothing in its problem has changed since."""
+    parts = Partition.of((modes, method, controls, events))
+    values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
+    spare = _spare_loops(parts.static, parts.captured, parts.types, values)
+    loops = spare.pop() if spare else {}
+    for loop in loops.values():
+        loop.notices = loop.notices.anew()
+    yield loops
+    spare.append(loops)
+
+
+@lru_cache(maxsize=RUNS)
+def _spare_loops(*problem: Any) -> list[Loops]:
+    """Programs that no run uses now; a run takes those that it needs for itself alone."""
+    return []
 
 
 def for_stiff_steps(method: Integrator) -> Integrator:
@@ -97,7 +122,7 @@ class ModeLoop(Watching):
         self.guards = careful_guards(modes.guards(which), system)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
         self._parts = Partition.of(self._problem)
-        self._notices = Notices(self._problem.events)
+        self.notices = Notices(self._problem.events)
         self.names = tuple(event.name for event in self._problem.events)
         self.own = np.isin(self.names, [event.name for event in events])
         """True for the events of the run, false for guards."""

@@ -27,6 +27,7 @@ from geonh.runs.continuation import NO_STATE, completed
 from geonh.runs.controls import refuse_noise
 from geonh.runs.loop import Progress, carried_out, refuse_too_many, refuse_unwritable
 from geonh.runs.modal_run import ModalRun
+from geonh.runs.mode_loop import kept_loops
 from geonh.runs.start import Span, as_span
 
 BATCH = 4096
@@ -112,7 +113,8 @@ def _advanced(
     refuse_too_many(len(before) + n_steps // run.save_every, before.nodes.rows.shape[1], "raise save_every")
     in_progress = ModalRunInProgress(run, before)
     refuse_unwritable(in_progress.trajectory_so_far(), checkpoint)
-    return carried_out(in_progress, n_steps, progress, checkpoint)
+    with kept_loops(run.common, run.method, run.clock.controls, run.events) as run.loops:
+        return carried_out(in_progress, n_steps, progress, checkpoint)
 
 
 class ModalRunInProgress:
