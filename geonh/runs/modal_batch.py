@@ -109,7 +109,7 @@ class ModalBatch:
             run = self._runs[i]
             saved = own[:count][own[:count, 0] % run.save_every == 0]
             if len(saved):
-                run.add(saved.copy(), run.clock.t0 + saved[:, 0] * run.clock.dt)
+                run.add(saved, run.clock.t0 + saved[:, 0] * run.clock.dt)
             run.engine = loop.batch.engine
         group = group._replace(begins=here, enters=np.zeros(len(group.members), bool))
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
@@ -201,7 +201,7 @@ class ModalBatch:
         rows = rows_of_states(nodes.state)
         for j in np.flatnonzero(plain).tolist():
             run = self._runs[int(group.members[j])]
-            run.stiff_rows.append(run.n_rows)
+            run.stiff_rows.append(len(run.record))
             self._save(run, rows[j : j + 1], end[j : j + 1])
         self._go_on(Group.entering(group.mode, group.members, nodes).taken(plain))
         return plain
@@ -301,7 +301,7 @@ class ModalBatch:
         rows = rows_of_states(nodes.state)
         for j in np.flatnonzero(plain).tolist():
             run, t, step = self._runs[int(members[j])], at.t[j : j + 1], int(k[j])
-            source, row = run.mode, run.n_rows
+            source, row = run.mode, len(run.record)
             run.stiff_rows += [row] * stiff
             run.add(before_it[j : j + 1], t)
             run.mode = mode

@@ -1,9 +1,9 @@
-"""Records of a run with modes: nodes in pieces of one mode, transitions and events, and these joined."""
+"""Records of a run with modes: nodes, transitions and events, and these joined."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,57 @@ from geonh.results.modes import Switches
 from geonh.results.nodes import Nodes
 
 
-class Piece(NamedTuple):
-    """Consecutive nodes in one mode: rows (k, g, p⁺, p⁻), shape=[j, width], and their times, shape=[j]."""
+class Record:
+    """Nodes of a run: rows (k, g, p⁺, p⁻), times and modes, in arrays with room for more.
 
-    mode: int
-    rows: np.ndarray
-    t: np.ndarray
+    Parameters
+    ----------
+    width : int
+        Length of a row.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._rows, self._t, self._mode = np.empty((0, width)), np.empty(0), np.empty(0, np.int64)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def room(self, n: int) -> np.ndarray:
+        """Buffer for the next n rows, shape=[n, width]."""
+        if self._n + n > len(self._rows):
+            size = max(self._n + n, 2 * self._n)
+            for name in ("_rows", "_t", "_mode"):
+                old = getattr(self, name)
+                new = np.empty((size, *old.shape[1:]), old.dtype)
+                new[: self._n] = old[: self._n]
+                setattr(self, name, new)
+        return self._rows[self._n : self._n + n]
+
+    def keep(self, n: int, t: Any, mode: Any) -> None:
+        """Append the first n rows in the buffer, with their times and modes, of shape=[n] or a number."""
+        new = slice(self._n, self._n + n)
+        self._t[new], self._mode[new] = t, mode
+        self._n += n
+
+    def add(self, rows: np.ndarray, t: Any, mode: Any) -> None:
+        """Append rows, shape=[n, width], with their times and modes, of shape=[n] or a number."""
+        self.room(len(rows))[:] = rows
+        self.keep(len(rows), t, mode)
+
+    @property
+    def last(self) -> np.ndarray:
+        """Row of the last node."""
+        return self._rows[self._n - 1]
+
+    def drop_last(self) -> None:
+        """Remove the last node."""
+        self._n -= 1
+
+    def nodes(self, n: int) -> Nodes:
+        """All nodes, of a group of dimension n; not to be written to."""
+        nodes = Nodes.of_rows(self._rows[: self._n], n)
+        return nodes._replace(k=nodes.k.astype(np.int64), t=self._t[: self._n], mode=self._mode[: self._n])
 
 
 class Switch(NamedTuple):
@@ -35,16 +80,6 @@ class Switch(NamedTuple):
     xi_after: np.ndarray
     which: int
     row: int
-
-
-def nodes_of(pieces: Sequence[Piece], n: int) -> Nodes:
-    """Nodes of all pieces, of a group of dimension n."""
-    nodes = Nodes.of_rows(np.concatenate([piece.rows for piece in pieces]), n)
-    return nodes._replace(
-        k=nodes.k.astype(np.int64),
-        t=np.concatenate([piece.t for piece in pieces]),
-        mode=np.repeat([piece.mode for piece in pieces], [len(piece.rows) for piece in pieces]),
-    )
 
 
 def joined_switches(earlier: Switches, later: Sequence[Switch]) -> Switches:

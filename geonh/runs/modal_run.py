@@ -9,7 +9,6 @@ follow a slow slip, which friction turns fast, are made by collocation.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +27,7 @@ from geonh.results.events import Crossings, Event, SlipEnds, WithRate
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.runs.loop import portion
-from geonh.runs.modal_record import Piece, Switch, joined_crossings, joined_switches, nodes_of
+from geonh.runs.modal_record import Record, Switch, joined_crossings, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import SOON, Loops, ModeLoop, for_stiff_steps
 
@@ -54,8 +53,8 @@ class ModalRun:
         The problem; the clock is that of the whole run.
     mode, state, status : int, State, Result
         Mode and last node at a whole number of steps, and how the run stands.
-    pieces, switches, crossings : list
-        Nodes, transitions, and located events by mode, so far.
+    switches, crossings : list
+        Transitions, and located events by mode, so far.
     since : float
         Time of the last transition of an earlier run that this one continues; nan if there is none.
     engine : str
@@ -69,10 +68,8 @@ class ModalRun:
         True where a mode begins, and after steps in parts: guards are looked at before the next step.
     leaves_zero : bool
         True if a guard is zero there, and leaves it: the step from there is looked at in parts.
-    n_rows : int
-        Number of nodes so far.
     stiff_rows : list of int
-        Numbers of those that such a part leads to.
+        Numbers of the nodes to which such a part leads.
     """
 
     common: Modes
@@ -83,7 +80,6 @@ class ModalRun:
     mode: int
     state: State
     status: Result = Result.SUCCESS
-    pieces: list[Piece] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
     crossings: list[Crossings] = field(default_factory=list)
     since: float = float("nan")
@@ -92,13 +88,17 @@ class ModalRun:
     values: Mapping[str, Any] = field(default_factory=dict)
     enters: bool = True
     leaves_zero: bool = False
-    n_rows: int = 0
     stiff_rows: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         guards = {one.name for one in self.modes.transitions} if self.events else ()
         if taken := [event.name for event in self.events if event.name in guards]:
             raise ValueError(f"events: {taken[0]!r} is the name of a transition of {self.modes.name}: take another")
+
+    @cached_property
+    def record(self) -> Record:
+        """Nodes so far."""
+        return Record(1 + vector(self.state.g).size + 2 * self.system.group.dim)
 
     @cached_property
     def modes(self) -> Modes:
@@ -146,12 +146,10 @@ class ModalRun:
         here, self.enters = loop.begin, False
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, self.save_every)
-            buffer, saved, status = loop.buffer(n_nodes), 0, 0
+            buffer, saved, status = self.record.room(n_nodes), 0, 0
             for here, status, saved in loop.pieces(here, n_nodes, leap, buffer):  # noqa: B007, B020
                 pass
-            if saved:
-                rows = buffer[:saved] if saved > n_nodes // 2 else buffer[:saved].copy()
-                self.add(rows, self.clock.t0 + rows[:, 0] * self.clock.dt)
+            self.record.keep(saved, self.clock.t0 + buffer[:saved, 0] * self.clock.dt, self.mode)
             self.state, self.status = here.state, Result(status)
         self.engine, loop.begin = loop.engine, here
         return self._events_of(loop)
@@ -186,7 +184,7 @@ class ModalRun:
             length, self.status = length if stiff or self.leaves_zero else length / 2, Result.SUCCESS
         while True:
             if guard is not None:
-                self.stiff_rows += [self.n_rows] * stiff
+                self.stiff_rows += [len(self.record)] * stiff
                 count, length, turned, stiff = count + 1, end - begin, False, False
                 if count > MOST:
                     self.status = Result.SWITCHES
@@ -243,7 +241,7 @@ class ModalRun:
         self.status, self.enters, self.leaves_zero = Result(int(state.status)), True, False
         if self.status is Result.SUCCESS:
             self.state = state
-            self.stiff_rows += [self.n_rows] * stiff
+            self.stiff_rows += [len(self.record)] * stiff
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
 
@@ -266,7 +264,7 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
-        g_before, at, row = guard.g_vector[0], guard.t[:1], self.n_rows
+        g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
         after = Own({}, batch_of_one(Place(before.t, g, xi)))
@@ -349,10 +347,8 @@ class ModalRun:
     def drop_last(self) -> None:
         """Remove the last node if it is one at a whole number of steps that is not to be saved."""
         k = int(self.state.k)
-        last = self.pieces[-1]
-        if last.rows[-1, 0] == k and k % self.save_every:
-            self.pieces[-1:] = [last._replace(rows=last.rows[:-1], t=last.t[:-1])] if len(last.rows) > 1 else []
-            self.n_rows -= 1
+        if self.record.last[0] == k and k % self.save_every:
+            self.record.drop_last()
 
     def save(self, state: State, t: float) -> None:
         """Save a node."""
@@ -361,23 +357,18 @@ class ModalRun:
 
     def add(self, rows: np.ndarray, t: np.ndarray) -> None:
         """Save nodes of the mode, from their rows and times."""
-        self.pieces.append(Piece(self.mode, rows, np.asarray(t, float)))
-        self.n_rows += len(rows)
+        self.record.add(rows, t, self.mode)
 
     def keep(self, nodes: Nodes, t: float) -> None:
         """Begin with the nodes of an earlier run up to a time, without a last one that a longer run would not save."""
         kept = nodes.taken(np.sign(self.clock.dt) * (nodes.t - t) <= SAME * abs(t))
         if kept.k[-1] % self.save_every and kept.t[-1] != kept.t[-2]:
             kept = kept.taken(np.s_[:-1])
-        rows = kept._replace(t=None, mode=None).rows
-        edges = [0, *(np.flatnonzero(np.diff(kept.mode)) + 1).tolist(), len(rows)]
-        for begin, end in itertools.pairwise(edges):
-            self.pieces.append(Piece(int(kept.mode[begin]), rows[begin:end], kept.t[begin:end]))
-        self.n_rows = len(rows)
+        self.record.add(kept._replace(t=None, mode=None).rows, kept.t, kept.mode)
 
     def nodes(self) -> Nodes:
         """All nodes."""
-        return nodes_of(self.pieces, self.system.group.dim)
+        return self.record.nodes(self.system.group.dim)
 
     def all_switches(self, earlier: Switches) -> Switches:
         """Transitions of an earlier run that this one continues, and then its own."""
