@@ -151,6 +151,7 @@ class ModalMembers:
         run = ModalRun(*of_all, state, status, values=values)
         if not values and member.controls is None:
             run.loops = loops
+        run.expect(self.n_steps)
         run.save(state, float(clock.t0))
         return run
 

@@ -39,6 +39,8 @@ ROUNDING = 1e-9
 """Part of a whole step within which a guard that is past zero by rounding comes back."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
+FEW = 9
+"""Number of nodes besides those at whole numbers of steps for which there is room at first."""
 SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
 
@@ -349,6 +351,10 @@ class ModalRun:
         k = int(self.state.k)
         if self.record.last[0] == k and k % self.save_every:
             self.record.drop_last()
+
+    def expect(self, n_steps: int) -> None:
+        """Make room for the nodes of that many steps, with some transitions."""
+        self.record.room(max(n_steps, 0) // self.save_every + FEW)
 
     def save(self, state: State, t: float) -> None:
         """Save a node."""

@@ -154,7 +154,7 @@ class ModalRunInProgress:
 
     def steps(self, end: int) -> Iterator[None]:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
-        self.run.record.room(max(end - int(self.state.k), 0) // self.run.save_every + 1)
+        self.run.expect(end - int(self.state.k))
         batch = max(BATCH // self.run.save_every, 1) * self.run.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             self.run.advance(min(end, (int(self.state.k) // batch + 1) * batch))

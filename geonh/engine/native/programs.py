@@ -18,6 +18,9 @@ ADVANCE = "advance"
 BLOCKS = "blocks"
 MAP = "apply"
 
+KEPT = 64
+"""Number of steps after which a loop stores its state."""
+
 
 def stepping_loop(
     step: Any, row: Any, n_params: int, *, fma: bool, lanes: int = 1, varying: Sequence[bool] | None = None
@@ -26,9 +29,9 @@ def stepping_loop(
 
     Does up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first
     ``first`` steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number
-    of steps is returned. No earlier state is stored: if a step fails, the steps before it are recomputed from
-    ``state``, and the program ends before it. If it is the first, its lane gets the status and stops; the others
-    continue. No step is done if no lane's status is 0.
+    of steps is returned. An earlier state is stored every ``KEPT`` steps: if a step fails, the steps since then are
+    recomputed from ``state``, and the program ends before it. If it is the first, its lane gets the status and stops;
+    the others continue. No step is done if no lane's status is 0.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def stepping_loop(
     em.jump("again")
     em.begin("again")
     running = function.name(wide)
-    limit, mask = em.reserve(), em.reserve()
+    limit, begin, due, where, mask = (em.reserve() for _ in range(5))
     function.mask = running if wide else None
     with em.scope():
         carried = Carried(em, avals[n_params:], homes, [False] * len(homes))
@@ -65,7 +68,15 @@ def stepping_loop(
         em.begin("head")
         state = carried.enter()
         counter, left, place = (em.reserve() for _ in range(3))
-        em.branch(em.both(em.emit("icmp slt i64 %i, %limit"), em.any_lane(running)), "body", "end")
+        em.branch(em.both(em.emit("icmp slt i64 %i, %limit"), em.any_lane(running)), "within", "end")
+        em.begin("within")
+        since = em.emit("sub i64 %i, %begin")
+        em.branch(em.emit(f"icmp eq i64 {since}, {KEPT}"), "keep", "body")
+        em.begin("keep")
+        with em.scope():
+            _copy(em, homes, state, running if wide else None)
+            keeps = function.block
+        em.jump("again")
         em.begin("body")
         *new, code = em.closed(step, [*params, *state])
         reason = em.entries(code).item()
@@ -91,9 +102,9 @@ def stepping_loop(
         em.line("%j = add i64 %i, 1")
         carried.leave(new)
         for line, name, kind, first, following in (
-            (counter, "%i", "i64", "0", "%j"),
-            (left, "%left", "i64", "%first", "%more"),
-            (place, "%place", "ptr", "%rows", "%following"),
+            (counter, "%i", "i64", "%begin", "%j"),
+            (left, "%left", "i64", "%due.begin", "%more"),
+            (place, "%place", "ptr", "%place.begin", "%following"),
         ):
             function.lines[line] = f"{name} = phi {kind} [{first}, %{carried.before}], [{following}, %{carried.last}]"
         em.jump("head")
@@ -105,12 +116,20 @@ def stepping_loop(
         others = em.operand(em.both(running, well), "b", wide)
         em.jump("again")
         em.begin("end")
-        for home, value in zip(homes, state, strict=True):
-            em.copy(home, value, running if wide else None)
+        _copy(em, homes, state, running if wide else None)
         em.store(em.integer("add", "i64", em.load(done, 0), em.select(running, "%i", 0, "i64")), done)
     t = em.type("b", wide)
-    function.lines[limit] = "%limit = phi i64 [%n, %entry], [%i, %bad], [%n, %fail]"
-    function.lines[mask] = f"{running} = phi {t} [{before}, %entry], [{running}, %bad], [{others}, %fail]"
+    for line, name, first, kept, same in (
+        (limit, "i64 %limit", "%n", "%limit", "%i"),
+        (begin, "i64 %begin", "0", "%i", "%begin"),
+        (due, "i64 %due.begin", "%first", "%left", "%due.begin"),
+        (where, "ptr %place.begin", "%rows", "%place", "%place.begin"),
+    ):
+        kind, name = name.split()
+        every = f"[{first}, %entry], [{kept}, %{keeps}], [{same}, %bad], [{first}, %fail]"
+        function.lines[line] = f"{name} = phi {kind} {every}"
+    every = f"[{before}, %entry], [{running}, %{keeps}], [{running}, %bad], [{others}, %fail]"
+    function.lines[mask] = f"{running} = phi {t} {every}"
     em.line("ret i64 %i")
     _define(em, ADVANCE, f"{_POINTERS}, {_MORE}, i64 %n, i64 %stride, i64 %first")
     return em
@@ -177,6 +196,11 @@ def _values(em: Emitter, arrays: Sequence[Memory]) -> list[Value]:
 def _store(em: Emitter, places: Sequence[Memory], values: Sequence[Value]) -> None:
     for place, value in zip(places, values, strict=True):
         em.copy(place, value)
+
+
+def _copy(em: Emitter, homes: Sequence[Memory], values: Sequence[Value], mask: str | None) -> None:
+    for home, value in zip(homes, values, strict=True):
+        em.copy(home, value, mask)
 
 
 def _define(em: Emitter, name: str, parameters: str) -> None:
