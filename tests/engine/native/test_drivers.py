@@ -102,6 +102,20 @@ def test_failure_keeps_the_last_good_state(loop, expected):
     assert_state(state, START)
 
 
+@pytest.mark.parametrize("last", [63, 64, 65, 127, 128, 200])  # good steps; the state is stored every 64
+@pytest.mark.parametrize("stride", [1, 7])
+def test_failure_after_many_steps(loop, last, stride):
+    rows, n = np.zeros((300, loop.width)), 300 // stride
+    state, status, n_saved = loop.run({**PARAMS, "limit": np.float64(last)}, START, n, stride, rows)
+    assert (status, n_saved) == (7, last // stride)
+    without = np.zeros_like(rows)
+    expected, status, _ = loop.run(PARAMS, START, last, 1, without)
+    assert status == 0
+    np.testing.assert_array_equal(rows[:n_saved], without[stride - 1 : last : stride])
+    for name, value in expected.items():
+        np.testing.assert_array_equal(state[name], value)
+
+
 def test_pieces_come_between_nodes_too(loop, monkeypatch):
     monkeypatch.setattr(loop, "_known", 4)
     monkeypatch.setattr(native.drivers, "CALL_SECONDS", 0.0)
