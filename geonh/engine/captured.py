@@ -31,7 +31,8 @@ def captured_variables(tree: Any) -> tuple:
     They are numbers, strings, arrays, lists and dicts of them, attributes, and captured variables of other functions,
     but not globals of libraries. A trace holds them as constants; if they have changed, the function is traced again.
     """
-    return tuple(_captured_variables(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
+    with inspected_once():
+        return tuple(_captured_variables(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
 
 
 def _captured_variables(function: Any) -> Any:

@@ -69,11 +69,12 @@ SOON = 1e-6
 @contextmanager
 def kept_loops(modes: Modes, method: Integrator, controls: Any, events: tuple[Event, ...]) -> Iterator[Loops]:
     """Programs of the modes for a run, those of an earlier one if nothing in its problem has changed since."""
-    parts = Partition.of((modes, method, controls, events))
+    parts = Partition.of((modes.systems, modes.transitions, modes.names, method, controls, events))
     values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
     spare = _spare_loops(parts.static, parts.captured, parts.types, values)
     loops = spare.pop() if spare else {}
-    for loop in loops.values():
+    for (which, _), loop in loops.items():
+        loop.transitions = modes.leaving(which)  # functions of targets may have an effect of their own
         loop.notices = loop.notices.anew()
     yield loops
     spare.append(loops)

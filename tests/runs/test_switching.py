@@ -10,6 +10,7 @@ from scipy.integrate import quad
 import geonh as gn
 from geonh.groups import SE2, Translations
 from geonh.integrators import Result
+from geonh.runs.locating import EventWarning
 from geonh.mechanics import Friction, accelerations
 from geonh.runs import switching
 
@@ -43,6 +44,41 @@ def test_elastic_bounces():
     on_grid = np.delete(run.t, np.concatenate([at, at + 1]))
     np.testing.assert_array_equal(on_grid, 0.01 * np.arange(401))
     assert set(run.mode) == {"flight"}
+
+
+def test_a_further_run_has_the_same_bits_and_calls_its_own_target():
+    settings = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.01, "n_steps": 300}
+
+    def run():
+        seen = []
+
+        def target(t, x, xi):
+            seen.append(t)
+            return "flight"
+
+        return gn.solve(bouncing(0.9, target), **settings), seen
+
+    (first, seen), (again, also_seen) = run(), run()
+    for name in ("t", "g", "xi", "energy"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    assert seen == also_seen == first.switches.t.tolist()
+
+
+def test_a_further_run_sees_what_a_function_refers_to():
+    strength, settings = {"a": 0.0}, {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.01, "n_steps": 100}
+    pushed = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: jnp.array([strength["a"]]))
+    modes = gn.Modes({"flight": pushed}, [gn.Transition("flight", FLOOR, "flight", lambda t, x, xi: -xi)])
+    gn.solve(modes, **settings)
+    strength["a"] = -G
+    fallen = gn.solve(modes, **settings).g[40, 0]
+    assert fallen == pytest.approx(1 - G / 2 * 0.4**2, abs=1e-12)
+
+
+def test_a_further_run_warns_again():
+    lost = gn.Event(lambda t, x, xi, lam: jnp.sqrt(x[0] - 0.5), name="lost")
+    for _ in range(2):
+        with pytest.warns(EventWarning, match="lost"):
+            gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=40, events=lost)
 
 
 @pytest.mark.slow
