@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -33,6 +34,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_batch import ModalBatch
+from geonh.runs.modal_members import parted
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import Loops
 from geonh.runs.start import as_start
@@ -82,7 +84,7 @@ class ModalMembers:
         faults = dict(starts.faults)
         for some in (of_values, of_guards):
             faults = {i: fault for i, fault in enumerate(some) if fault} | faults
-        states = {i: jax.tree.map(lambda a, i=i: a[i], starts.states) for i in range(size) if i not in faults}
+        states = {i: state for i, state in enumerate(parted(starts.states)) if i not in faults}
         done, not_started = self._together if self._can_be_together else self._on_threads, len(faults)
         with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
             for n in done(states, runs, faults, threads):
@@ -94,6 +96,10 @@ class ModalMembers:
         k = np.arange(per) * self.save_every
         found = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
         return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, found, faults)
+
+    @cached_property
+    def _members(self) -> list[Member]:
+        return parted(self.batch.members)
 
     @property
     def _can_be_together(self) -> bool:
@@ -142,7 +148,7 @@ class ModalMembers:
 
     def _begun(self, i: int, state: State, loops: Loops) -> ModalRun:
         """Run of a member with node 0, and these programs, which serve one member after another."""
-        member: Member = jax.tree.map(lambda a: a[i], self.batch.members)
+        member = self._members[i]
         values = self._varied(member)
         controls = self.shared.controls if member.controls is None else member.controls
         clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)

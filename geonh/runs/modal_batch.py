@@ -105,11 +105,12 @@ class ModalBatch:
         ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
         bounded = Bounded(self._timed(group.members, group.begins), ends)
         rows, here, status, counts = self._advanced(loop, group.members, bounded, n)
-        for i, own, count in zip(group.members.tolist(), rows, counts.tolist(), strict=True):
-            run = self._runs[i]
-            saved = own[:count][own[:count, 0] % run.save_every == 0]
-            if len(saved):
-                run.add(saved, run.clock.t0 + saved[:, 0] * run.clock.dt)
+        times = self._t0[group.members, None] + rows[:, :, 0] * self._dt[group.members, None]
+        for i, own, t, count in zip(group.members.tolist(), rows, times, counts.tolist(), strict=True):
+            run, saved = self._runs[i], np.s_[:count]
+            if run.save_every > 1:
+                saved = np.flatnonzero(own[:count, 0] % run.save_every == 0)
+            run.add(own[saved], t[saved])
             run.engine = loop.batch.engine
         group = group._replace(begins=here, enters=np.zeros(len(group.members), bool))
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
