@@ -100,7 +100,7 @@ class ModalRun:
     @cached_property
     def record(self) -> Record:
         """Nodes so far."""
-        return Record(1 + vector(self.state.g).size + 2 * self.system.group.dim)
+        return Record(1 + vector(self.state.g).size + 2 * self.common.systems[0].group.dim)
 
     @cached_property
     def modes(self) -> Modes:

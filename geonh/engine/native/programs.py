@@ -18,8 +18,8 @@ ADVANCE = "advance"
 BLOCKS = "blocks"
 MAP = "apply"
 
-KEPT = 64
-"""Number of steps after which a loop stores its state."""
+KEPT, KEPT_OF_LANES = 64, 16
+"""Number of steps after which a loop stores its state: fewer with lanes, each of which may fail at its own step."""
 
 
 def stepping_loop(
@@ -29,7 +29,7 @@ def stepping_loop(
 
     Does up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first
     ``first`` steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number
-    of steps is returned. An earlier state is stored every ``KEPT`` steps: if a step fails, the steps since then are
+    of steps is returned. An earlier state is stored every few steps: if a step fails, the steps since then are
     recomputed from ``state``, and the program ends before it. If it is the first, its lane gets the status and stops;
     the others continue. No step is done if no lane's status is 0.
 
@@ -71,7 +71,7 @@ def stepping_loop(
         em.branch(em.both(em.emit("icmp slt i64 %i, %limit"), em.any_lane(running)), "within", "end")
         em.begin("within")
         since = em.emit("sub i64 %i, %begin")
-        em.branch(em.emit(f"icmp eq i64 {since}, {KEPT}"), "keep", "body")
+        em.branch(em.emit(f"icmp eq i64 {since}, {KEPT_OF_LANES if wide else KEPT}"), "keep", "body")
         em.begin("keep")
         with em.scope():
             _copy(em, homes, state, running if wide else None)
