@@ -63,7 +63,7 @@ def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypa
             builder.getModulePassManager().run(module, builder)
 
         monkeypatch.setattr(machine, "_optimise", optimise)
-        monkeypatch.setattr(machine, "_effort", lambda text, quick, level=level: level)
+        monkeypatch.setattr(machine, "effort", lambda text, quick, level=level: level)
         afresh()
         made = run(name, method)
         result.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
