@@ -10,9 +10,9 @@ from scipy.integrate import quad
 import geonh as gn
 from geonh.groups import SE2, Translations
 from geonh.integrators import Result
-from geonh.runs.locating import EventWarning
 from geonh.mechanics import Friction, accelerations
 from geonh.runs import switching
+from geonh.runs.locating import EventWarning
 
 G = 9.81
 FLOOR = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
