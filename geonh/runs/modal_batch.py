@@ -105,12 +105,11 @@ class ModalBatch:
         ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
         bounded = Bounded(self._timed(group.members, group.begins), ends)
         rows, here, status, counts = self._advanced(loop, group.members, bounded, n)
-        times = self._t0[group.members, None] + rows[:, :, 0] * self._dt[group.members, None]
-        for i, own, t, count in zip(group.members.tolist(), rows, times, counts.tolist(), strict=True):
-            run, saved = self._runs[i], np.s_[:count]
+        for i, own, count in zip(group.members.tolist(), rows, counts.tolist(), strict=True):
+            run, saved = self._runs[i], own[:count]
             if run.save_every > 1:
-                saved = np.flatnonzero(own[:count, 0] % run.save_every == 0)
-            run.add(own[saved], t[saved])
+                saved = saved[saved[:, 0] % run.save_every == 0]
+            run.add(saved, self._t0[i] + saved[:, 0] * self._dt[i])
             run.engine = loop.batch.engine
         group = group._replace(begins=here, enters=np.zeros(len(group.members), bool))
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
