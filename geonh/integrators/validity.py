@@ -133,6 +133,11 @@ class Result(IntEnum):
         "no mode goes on from here, as the target of a transition says: of rolling.slipping, a normal force vanishes, "
         "and would pull; end the run before, by t_end or an event, or take modes of your own with one that is open",
     )
+    RESET = (
+        19,
+        "the reset of a transition gives a place or a velocity that is not finite; look at it, and at the coefficients "
+        "that it takes",
+    )
 
 
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:

@@ -99,6 +99,8 @@ class Friction(eqx.Module):
             load = as_float64(load, "load", ())
             if not is_traced(load) and not load >= 0:
                 raise ValueError(f"load must be a normal force ≥ 0 in newtons, got {shortly(load)}")
+        if load is not None and (callable(normal) or normal != 0):
+            raise ValueError("give normal, or load where the normal force is known, not both")
         self.load = str(load) if isinstance(load, str) else load
         self.slip_takes_parameters = takes_parameters(slip, ARGUMENTS, "slip")
 

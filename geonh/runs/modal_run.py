@@ -258,8 +258,8 @@ class ModalRun:
         which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
         transition = loop.transitions[which]
         g, xi, p_before = first_of_batch(loop.leaving(transition, Own({}, batch_of_one(before))))
-        if not np.isfinite(xi).all():  # as of coefficients that are none
-            self.status = Result.NOT_FINITE
+        if not (np.isfinite(xi).all() and np.isfinite(vector(g)).all()):  # as of coefficients that are none
+            self.status = Result.RESET
             return before
         chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
         if chosen is None:

@@ -81,6 +81,18 @@ def test_a_further_run_warns_again():
             gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=40, events=lost)
 
 
+@pytest.mark.parametrize("of", ["velocity", "place"])
+def test_a_reset_that_is_not_finite_ends_the_run_in_words(of):
+    lost = lambda t, x, xi: jnp.sqrt(-1 - xi**2)  # noqa: E731
+    reset = lost if of == "velocity" else lambda t, x, xi: (lost(t, x, xi), xi)
+    modes = gn.Modes({"flight": particle()}, [gn.Transition("flight", FLOOR, "flight", reset)], name="ball")
+    run = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], dt=0.01, n_steps=100, throw=False)
+    assert run.status is Result.RESET
+    assert "reset" in run.message
+    assert run.t[-1] < np.sqrt(2 / G)
+    assert np.isfinite(run.energy).all()
+
+
 @pytest.mark.slow
 def test_ten_thousand_bounces():
     run = gn.solve(bouncing(), "gauss4", mode="flight", g0=[0.05], xi0=[0.0], dt=0.05, n_steps=40_400)
