@@ -247,7 +247,7 @@ def test_what_is_refused():
     with pytest.raises(TypeError, match="the place must be that of a row, or of two"):
         slipping(car(), {"rear": ((0, 1, 2), 2.0)})
     with pytest.raises(ValueError, match="not both"):
-        Friction(lambda t, x, xi: xi[:1], 0.3, normal=1, load=2.0)
+        gn.Friction(lambda t, x, xi: xi[:1], 0.3, normal=1, load=2.0)
     with pytest.raises(ValueError, match="load must be a normal force ≥ 0"):
         gn.Friction(lambda t, x, xi: xi[:1], 0.3, load=-1.0)
     rubs = gn.Friction(lambda t, x, xi: xi[:1], 0.3, load="weight")
