@@ -54,6 +54,22 @@ def orthogonalized(rows: Array) -> Array:
 
 
 @Named
+def conjugated(rows: Array, images: Array) -> Array:
+    """Orthogonalize rows, each against those before it, in a metric under which they have these images, shape=[m, n].
+
+    Row i of the result, shape=[m, 2n], is the new row and its image.
+    """
+    m, n = rows.shape
+
+    def subtract(k: Array, left: Array) -> Array:
+        row, image = left[k, :n], left[k, n:]
+        along = jnp.where(jnp.arange(m) > k, (left[:, :n] @ image) * (1 / (row @ image)), 0.0)
+        return left - jnp.outer(along, left[k])
+
+    return lax.fori_loop(0, m, subtract, jnp.concatenate([rows, images], axis=1))
+
+
+@Named
 def eliminated(A: Array, b: Array, *, symmetric: bool) -> Array:
     """A⁻¹b, shapes [..., n, n] and [..., n, k]; only the upper triangle of a symmetric A is read."""
     n = A.shape[-1]

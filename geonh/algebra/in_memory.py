@@ -207,6 +207,42 @@ def orthogonalized(em: Emitter, A: Memory) -> Memory:
     return called(em, f"orthogonalized.{m}.{n}", [A], [((m, total), "d")], write)[0]
 
 
+def conjugated(em: Emitter, A: Memory, images: Memory) -> Memory:
+    """Rows of A orthogonalized in a metric under which they have these images, shape=[m, n], and their images, as
+    rows of shape=[m, 2n].
+    """
+    m, n = A.shape
+
+    def write(rows: Rows) -> None:
+        place = partial(rows.address, "%r0", 2 * n)
+
+        def begin(i: str) -> None:
+            for source, first in (("%a0", 0), ("%a1", n)):
+                for at, width in rows.pieces(n):
+                    rows.store(rows.load(rows.address(source, n, i, at), width), place(i, first + at), width)
+
+        def subtract(k: str) -> None:
+            def along(i: str) -> str:
+                return rows.dot(partial(place, i), lambda at: place(k, n + at), n)
+
+            inverse = rows.inverse(along(k))
+            row = {at: rows.load(place(k, at), width) for at, width in rows.pieces(2 * n)}
+
+            def update(i: str) -> None:
+                minus = rows.apply("fneg", 1, rows.apply("fmul", 1, along(i), inverse))
+                for at, width in rows.pieces(2 * n):
+                    here = place(i, at)
+                    new = rows.multiply_add(width, rows.all(minus, width), row[at], rows.load(here, width))
+                    rows.store(new, here, width)
+
+            rows.loop(rows.new(f"add nsw i64 {k}, 1"), m, update)
+
+        rows.loop(0, m, begin)
+        rows.loop(0, m, subtract)
+
+    return called(em, f"conjugated.{m}.{n}", [A, images], [((m, 2 * n), "d")], write)[0]
+
+
 def applied(em: Emitter, inverse: Memory, b: Memory) -> Memory:
     """Product of a transposed matrix, shape=[n, n], with a vector, shape=[n], summed row by row."""
     n = b.size

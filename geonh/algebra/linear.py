@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.constrained import constrained, has_small_null_space, multipliers
-from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
+from geonh.algebra.elimination import BY_ROWS, conjugated, eliminated, orthogonalized, pivots_by_rows
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -294,7 +294,9 @@ def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
     Normalization comes last, so that no row waits for the square root of the one before.
     """
     if len(rows) >= BY_ROWS:
-        return _orthonormal_in_a_loop(rows, duals)
+        rows, duals = jnp.split(conjugated(rows, duals), 2, axis=1)
+        scales = 1 / jnp.sqrt(jnp.sum(rows * duals, axis=1))[:, None]
+        return rows * scales, duals * scales
     basis: list[tuple[Array, Array, Array]] = []
     for row, dual in zip(rows, duals, strict=True):
         for other, image, inverse in basis:
@@ -305,21 +307,6 @@ def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
         return rows, duals
     rows, duals, inverses = (jnp.stack(part) for part in zip(*basis, strict=True))
     scales = jnp.sqrt(inverses)[:, None]
-    return rows * scales, duals * scales
-
-
-def _orthonormal_in_a_loop(rows: Array, duals: Array) -> tuple[Array, Array]:
-    """The same for many rows: each is subtracted from all later ones."""
-
-    def subtract(k: Array, left: tuple[Array, Array]) -> tuple[Array, Array]:
-        rows, duals = left
-        row, dual = rows[k], duals[k]
-        inverse = 1 / (row @ dual)
-        along = jnp.where(jnp.arange(len(rows)) > k, (rows @ dual) * inverse, 0.0)
-        return rows - jnp.outer(along, row), duals - jnp.outer(along, dual)
-
-    rows, duals = lax.fori_loop(0, len(rows), subtract, (rows, duals))
-    scales = 1 / jnp.sqrt(jnp.sum(rows * duals, axis=1))[:, None]
     return rows * scales, duals * scales
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geonh.algebra import constrained, corrections, in_memory, reflections
-from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
+from geonh.algebra.elimination import BY_ROWS, conjugated, eliminated, orthogonalized, pivots_by_rows
 from geonh.engine.lowering import (
     Emitter,
     Entry,
@@ -243,6 +243,9 @@ register_lowering(
 )
 register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
 register_lowering(orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"))])
+register_lowering(
+    conjugated.primitive, lambda em, eqn, xs: [in_memory.conjugated(em, *(em.memory(x, "d") for x in xs))]
+)
 register_lowering(
     constrained.constrained.primitive,
     lambda em, eqn, xs: [reflections.constrained(em, *(em.memory(x, "d") for x in xs))],

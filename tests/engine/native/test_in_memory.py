@@ -10,7 +10,7 @@ from jax import lax
 from native_support import needs_compiler, random
 
 from geonh.algebra.elimination import eliminated, pivots_by_rows
-from geonh.algebra.linear import apart, saddle
+from geonh.algebra.linear import apart, orthonormal_forms, saddle
 from geonh.engine import jacobian, native
 from geonh.engine.compiled import mapped
 from geonh.engine.named import differentiated_as
@@ -67,6 +67,35 @@ def test_many_forms_are_orthogonalized_once(m, more, seed):
         square = forms[i, 0] @ forms[i, 0]
         np.testing.assert_allclose(rows[i] @ rows[i].T, square * np.eye(m), atol=1e-10)
         np.testing.assert_allclose(rows[i] @ np.linalg.pinv(forms[i]) @ right[i], beside[i], rtol=1e-9, atol=1e-9)
+
+
+def orthonormal(_, node):
+    return orthonormal_forms(*node)
+
+
+def slope_of_orthonormal(_, node):
+    return jax.jvp(orthonormal_forms, node[:3], node[3:])[1].rows
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(16, 40), st.integers(0, 9), st.integers(0, 10**6))
+def test_many_forms_become_orthonormal_as_by_cholesky(m, more, seed):
+    n = m + more
+    M, forms, right = positive(seed, 2, n, n), random(seed + 1, 2, m, n) + 3 * np.eye(m, n), random(seed + 2, 2, m)
+    rows, lifts, ends = mapped(orthonormal, (), (M, forms, right))
+    inverse = np.linalg.inv(M)
+    L = np.linalg.cholesky(forms @ inverse @ np.swapaxes(forms, 1, 2))
+    np.testing.assert_allclose(rows @ np.swapaxes(lifts, 1, 2), np.broadcast_to(np.eye(m), (2, m, m)), atol=1e-11)
+    np.testing.assert_allclose(L @ rows, forms, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(rows @ inverse, lifts, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.einsum("kij,kj->ki", L, ends), right, rtol=1e-8, atol=1e-8)
+    change = positive(seed + 3, 2, n, n), random(seed + 4, 2, m, n), random(seed + 5, 2, m)
+    slope = mapped(slope_of_orthonormal, (), (M, forms, right, *change))
+    ahead, behind = (
+        mapped(orthonormal, (), tuple(x + h * y for x, y in zip((M, forms, right), change, strict=True)))[0]
+        for h in (1e-6, -1e-6)
+    )
+    np.testing.assert_allclose(slope, (ahead - behind) / 2e-6, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
 
 
 def minors(A, n):
@@ -174,7 +203,7 @@ def step(params, state):
     )
     forms = A[:16] + 3 * jnp.eye(len(x))[:16]
     y = y + 0.1 * saddle(S, forms, x, x[:16])[0] + 1e-3 * forms.T @ saddle(S, forms, x, x[:16])[1]
-    y = y + 1e-3 * jnp.sum(apart(forms, x[:16, None])[1])
+    y = y + 1e-3 * jnp.sum(apart(forms, x[:16, None])[1]) + 1e-3 * orthonormal_forms(S, forms, x[:16]).rows[-1]
     slope = jacobian(lambda x: jnp.sin(A @ x) * x, x, together=8)
     new = {"x": jnp.tanh(0.1 * (slope @ y + S @ x))}
     return new, jnp.where(jnp.isnan(new["x"][0]), 3, 0).astype(jnp.int32)
