@@ -140,9 +140,8 @@ class ModalStreamRun(StreamRun):
         rows = np.full((end - begin, len(self.first)), np.nan)
         rows[: len(found.k), :-1], rows[: len(found.k), -1] = found._replace(t=None).rows, found.mode
         switches = joined_switches(self._no_switches, run.switches)
-        in_failed = switches.source[switches.k >= run.state.k]  # transitions in the step that failed
-        mode, since = next(iter(in_failed), run.mode), run.switches[-1].t if run.switches else run.since
-        state = ModalState(run.state, np.int64(mode), np.float64(since))
+        since = run.switches[-1].t if run.switches else run.since
+        state = ModalState(run.state, np.int64(run.state_mode), np.float64(since))
         size, n = self.no_events.g_vector.shape[1], self.sweep.system.group.dim
         crossings = joined_crossings([self.no_events, *run.crossings], self.no_events.names, size, n)
         self._store(shard, rows, state, run.status, crossings, switches=packed(switches[1:]))

@@ -55,6 +55,11 @@ class Record:
         """Row of the last node."""
         return self._rows[self._n - 1]
 
+    @property
+    def modes(self) -> list[int]:
+        """Modes of the nodes, each once."""
+        return np.unique(self._mode[: self._n]).tolist()
+
     def drop_last(self) -> None:
         """Remove the last node."""
         self._n -= 1

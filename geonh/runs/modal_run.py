@@ -113,6 +113,13 @@ class ModalRun:
         return self.modes.systems[self.mode]
 
     @property
+    def state_mode(self) -> int:
+        """Mode of the last node at a whole number of steps, after which there may be transitions in a step that the run
+        does not end.
+        """
+        return next((switch.source for switch in self.switches if switch.k >= self.state.k), self.mode)
+
+    @property
     def loop(self) -> ModeLoop:
         """Programs of the mode."""
         return self.loop_in(self.mode)
@@ -381,8 +388,15 @@ class ModalRun:
         return joined_switches(earlier, self.switches)
 
     def all_crossings(self, size: int) -> Crossings:
-        """Events in all modes, of points with ``size`` entries."""
-        return joined_crossings(self.crossings, [event.name for event in self.events], size, self.system.group.dim)
+        """Events in all modes, of points with ``size`` entries, with as many multipliers as the nodes have."""
+        names, n = [event.name for event in self.events], self.system.group.dim
+        m = max(self._n_multipliers(mode) for mode in self.record.modes)
+        return joined_crossings([Crossings.none(names, size, n, m), *self.crossings], names, size, n)
+
+    def _n_multipliers(self, mode: int) -> int:
+        """Number of columns of multipliers in a mode."""
+        none = Crossings.none_of((), self.modes.systems[mode], self.state.g, self.clock.t0)
+        return placed(none.multipliers, self.modes, mode).shape[1]
 
 
 def _beginning(loop: ModeLoop) -> float:

@@ -69,15 +69,19 @@ SOON = 1e-6
 @contextmanager
 def kept_loops(modes: Modes, method: Integrator, controls: Any, events: tuple[Event, ...]) -> Iterator[Loops]:
     """Programs of the modes for a run, those of an earlier one if nothing in its problem has changed since."""
-    parts = Partition.of((modes.systems, modes.transitions, modes.names, method, controls, events))
-    values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
-    spare = _spare_loops(parts.static, parts.captured, parts.types, values)
-    loops = spare.pop() if spare else {}
+
+    def spare() -> list[Loops]:
+        parts = Partition.of((modes.systems, modes.transitions, modes.names, method, controls, events))
+        values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
+        return _spare_loops(parts.static, parts.captured, parts.types, values)
+
+    known = spare()
+    loops = known.pop() if known else {}
     for (which, _), loop in loops.items():
-        loop.transitions = modes.leaving(which)  # functions of targets may have an effect of their own
-        loop.notices = loop.notices.anew()
+        loop.begin_anew(modes.leaving(which))
     yield loops
-    spare.append(loops)
+    if spare() is known:  # else a target or a report has changed what functions refer to
+        known.append(loops)
 
 
 @lru_cache(maxsize=RUNS)
@@ -135,6 +139,11 @@ class ModeLoop(Watching):
         self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
 
     # --- where the mode begins ------------------------------------------------------------------------------
+    def begin_anew(self, transitions: tuple[Transition, ...]) -> None:
+        """Forget an earlier run; its transitions were equal, but functions of targets may have effects of their own."""
+        self.transitions, self.notices = transitions, self.notices.anew()
+        vars(self).pop("begin", None)
+
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
         """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
         entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))

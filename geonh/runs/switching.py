@@ -176,7 +176,7 @@ class ModalRunInProgress:
             before.run, system=run.modes.systems[0], state=run.state, trail=None, function_values=None, **more
         )
         about = {"system": run.modes.name, "modes": list(run.modes.names), "parameters": parameters_of(run.modes)}
-        attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.mode}
+        attributes = {**before.attributes, **about, "engine": run.engine, "state_mode": run.state_mode}
         return replace(before, nodes=nodes, run=kept, status=run.status, attributes=attributes, loaded={})
 
 

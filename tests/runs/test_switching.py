@@ -74,6 +74,50 @@ def test_a_further_run_sees_what_a_function_refers_to():
     assert fallen == pytest.approx(1 - G / 2 * 0.4**2, abs=1e-12)
 
 
+def test_a_run_goes_on_from_where_it_was_stopped_as_often_as_wanted():
+    wall = gn.Event(lambda t, x, xi, lam: t - 0.5 - 1e-3, stop=True, name="wall")
+    settings = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.01, "n_steps": 100}
+    stopped = gn.solve(bouncing(0.8), **settings, events=wall)
+    for _ in range(2):
+        again = gn.resume(stopped, n_steps=50)
+        assert again.status is Result.EVENT
+        np.testing.assert_array_equal(again.t, stopped.t)
+    ended = gn.solve(bouncing(0.8, lambda t, x, xi: None), **settings, throw=False)
+    for _ in range(2):
+        assert ended.status is Result.MODE
+        ended = gn.resume(ended, n_steps=50, throw=False)
+    assert ended.g.min() > 0
+
+
+def test_a_run_that_ends_after_a_transition_in_its_step_goes_on_as_the_whole_run(tmp_path):
+    up = gn.System(Translations(1), metric=[1.0], potential=lambda x: -x[0], name="up")
+    down = gn.System(Translations(1), metric=[1.0], potential=lambda x: 5 * x[0], name="down")
+    line = gn.Event(lambda t, x, xi, lam: x[0] - 1.0, name="line")
+    modes = gn.Modes({"up": up, "down": down}, [gn.Transition("up", line, "down", lambda t, x, xi: xi)])
+    settings = {"mode": "up", "g0": [0.0], "xi0": [1.0], "dt": 0.1, "n_steps": 20}
+    whole = gn.solve(modes, **settings)
+    stop = gn.Event(lambda t, x, xi, lam: t - whole.switches.t[0] - 0.01, stop=True, name="stop")
+    stopped = gn.solve(modes, **settings, events=stop)
+    assert (int(stopped.state.k), str(stopped.mode[-1])) == (7, "down")
+    stopped.save(tmp_path / "run.nc")
+    loaded = gn.Trajectory.load(tmp_path / "run.nc")
+    for run in (stopped, loaded):
+        more = {} if run is stopped else {"system": modes, "method": stopped.method}
+        resumed = gn.resume(run, n_steps=13, events=(), **more)
+        np.testing.assert_array_equal(resumed.g, whole.g)
+        np.testing.assert_array_equal(resumed.switches.t, whole.switches.t)
+
+
+@pytest.mark.parametrize("at", [0.05, 1.8, 99.0])  # in mode "slides", of one multiplier, "sticks", of two, and never
+def test_events_have_as_many_multipliers_as_nodes(at, tmp_path):
+    once = gn.Event(lambda t, x, xi, lam: t - at, name="once")
+    settings = {"g0": [0.0, 0.0, 0.3], "xi0": [0.5, 0.0, 1.0], "dt": 0.02, "n_steps": 100, "events": once}
+    run = gn.solve(block(0.4), mode="slides", **settings, checkpoint=tmp_path / "run.nc")
+    assert len(set(run.mode)) == 2
+    assert run.events["once"].multipliers.shape == (int(at < 2), run.multipliers.shape[1])
+    assert gn.Trajectory.load(tmp_path / "run.nc").events["once"].t.shape == (int(at < 2),)
+
+
 def test_a_further_run_warns_again():
     lost = gn.Event(lambda t, x, xi, lam: jnp.sqrt(x[0] - 0.5), name="lost")
     for _ in range(2):
