@@ -95,6 +95,8 @@ def _to_its_end(piece: Trajectory) -> Trajectory:
     if crossings is None or end == piece.t[-1]:
         return piece
     system, at = piece.bound_system, piece.events[crossings.names[crossings.which[-1]]]
+    if piece.modes is not None:
+        system = piece.modes.systems[int(piece.nodes.mode[-1])]
     g = jax.tree.map(lambda leaf: leaf[-1:], at.g)
     with float64():
         p = np.asarray(system.momentum(system.at(jax.tree.map(lambda leaf: leaf[0], g), end), at.xi[-1]))[None]

@@ -120,15 +120,25 @@ def zeros_of(row: np.ndarray, which: np.ndarray, zero: Located, at_a: np.ndarray
 
 
 class Notices:
-    """Warnings of events, once for each event and cause."""
+    """Warnings of events, once for each event and cause.
 
-    def __init__(self, events: tuple[Event, ...], whose: str = "") -> None:
-        self._events, self._whose = events, whose
+    Parameters
+    ----------
+    events : tuple of Event
+    whose : str
+        Whose events they are, for a warning.
+    n_guards : int
+        Number of the first events that are guards of transitions, which come last of those at one instant.
+    """
+
+    def __init__(self, events: tuple[Event, ...], whose: str = "", n_guards: int = 0) -> None:
+        self._events, self._whose, self._n_guards = events, whose, n_guards
+        self._order = np.array([2 if i < n_guards else int(event.stop) for i, event in enumerate(events)], float)
         self._given = set[tuple[int, str]]()
 
     def anew(self) -> Notices:
         """Notices of the same events, none of which was given."""
-        return Notices(self._events, self._whose)
+        return Notices(self._events, self._whose, self._n_guards)
 
     def unknown(self, event: int, where: str) -> None:
         """Warn of an event function that is nan at ``where``."""
@@ -138,7 +148,7 @@ class Notices:
         """Indices of the zeros that count, by owner, shape=[zeros], in the order of time, terminal events after others
         at one instant: no jumps, of which it warns, and none after a terminal event. dt is a number, or of each zero.
         """
-        later = SAME_INSTANT * np.array([event.stop for event in self._events], float)[zeros.which]
+        later = SAME_INSTANT * self._order[zeros.which]
         stopped = set()
         for i in np.lexsort((np.sign(dt) * zeros.t + np.abs(dt) * later, owners)).tolist():
             event = int(zeros.which[i])

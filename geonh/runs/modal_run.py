@@ -57,6 +57,8 @@ class ModalRun:
         Mode and last node at a whole number of steps, and how the run stands.
     switches, crossings : list
         Transitions, and located events by mode, so far.
+    kept_names : tuple of str
+        Names of the events of an earlier run that this one continues.
     since : float
         Time of the last transition of an earlier run that this one continues; nan if there is none.
     engine : str
@@ -84,6 +86,7 @@ class ModalRun:
     status: Result = Result.SUCCESS
     switches: list[Switch] = field(default_factory=list)
     crossings: list[Crossings] = field(default_factory=list)
+    kept_names: tuple[str, ...] = ()
     since: float = float("nan")
     engine: str = ""
     loops: Loops = field(default_factory=dict)
@@ -172,7 +175,12 @@ class ModalRun:
         own = loop.own[found.which]
         if own.any():
             taken = found.taken(own)
-            self.crossings.append(taken._replace(multipliers=placed(taken.multipliers, self.modes, self.mode)))
+            placed_multipliers = placed(taken.multipliers, self.modes, self.mode)
+            in_part = (
+                loop.clock.t0 != self.clock.t0 or loop.clock.dt != self.clock.dt
+            )  # whose steps are counted from it
+            k = np.full(len(taken.k), int(self.state.k)) if in_part else taken.k
+            self.crossings.append(taken._replace(k=k, multipliers=placed_multipliers))
         if self.status is not Result.EVENT or own[-1]:
             return None
         self.status = Result.SUCCESS
@@ -389,9 +397,14 @@ class ModalRun:
 
     def all_crossings(self, size: int) -> Crossings:
         """Events in all modes, of points with ``size`` entries, with as many multipliers as the nodes have."""
-        names, n = [event.name for event in self.events], self.system.group.dim
+        names, n = self.event_names, self.system.group.dim
         m = max(self._n_multipliers(mode) for mode in self.record.modes)
         return joined_crossings([Crossings.none(names, size, n, m), *self.crossings], names, size, n)
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """Names of the events of the run, after those of an earlier run that it continues."""
+        return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
 
     def _n_multipliers(self, mode: int) -> int:
         """Number of columns of multipliers in a mode."""

@@ -127,7 +127,7 @@ class ModeLoop(Watching):
         self.guards = careful_guards(modes.guards(which), system)
         self._problem = Problem(self.system, method, self.clock, (*self.guards, *events))
         self._parts = Partition.of(self._problem)
-        self.notices = Notices(self._problem.events)
+        self.notices = Notices(self._problem.events, n_guards=len(self.guards))
         self.names = tuple(event.name for event in self._problem.events)
         self.own = np.isin(self.names, [event.name for event in events])
         """True for the events of the run, false for guards."""

@@ -168,7 +168,7 @@ class ModalRunInProgress:
             "method": run.method,
             "clock": run.clock,
             "watched": run.events,
-            "crossings": run.all_crossings(size) if run.events else None,
+            "crossings": run.all_crossings(size) if run.event_names else None,
             "modes": run.modes,
             "switches": run.all_switches(self._earlier),
         }
@@ -218,5 +218,7 @@ def resume_modes(
     if trajectory.switches is not None and len(before := trajectory.switches.before(k).t):
         run.since = float(before[-1])
     if trajectory.crossings is not None:
-        run.crossings.append(trajectory.crossings.to_keep(k, [event.name for event in watched]))
+        kept = trajectory.crossings.to_keep(k, [event.name for event in watched])
+        run.crossings.append(kept)
+        run.kept_names = kept.names
     return _advanced(run, trajectory, n_steps, progress, checkpoint)

@@ -108,6 +108,61 @@ def test_a_run_that_ends_after_a_transition_in_its_step_goes_on_as_the_whole_run
         np.testing.assert_array_equal(resumed.switches.t, whole.switches.t)
 
 
+def two_modes():
+    held = {"metric": [3.0, 5.0], "potential": lambda x: 10 * x[0], "distribution": gn.Distribution([[1.0, 0.5]])}
+    free = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: x[0], name="free")
+    line = gn.Event(lambda t, x, xi, lam: t - 0.33, name="line")
+    modes = {"free": free, "held": gn.System(Translations(2), **held, name="held")}
+    settings = {"mode": "free", "g0": [0.0, 0.0], "xi0": [1.0, 2.0], "dt": 0.1}
+    return gn.Modes(modes, [gn.Transition("free", line, "held")], name="two"), settings
+
+
+def at_time(t, name="stop", stop=True):
+    return gn.Event(lambda s, x, xi, lam: s - t, stop=stop, name=name)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_an_event_that_stops_at_the_instant_of_a_transition_stops_before_it(factor):
+    lands = gn.Event(lambda t, x, xi, lam: factor * x[0], direction=-1, stop=True, name="lands")
+    settings = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.03, "n_steps": 80}
+    run = gn.solve(bouncing(0.8), **settings, events=lands)
+    assert run.status is Result.EVENT
+    np.testing.assert_allclose(run.events["lands"].t, [np.sqrt(2 / G)], rtol=1e-13)
+    assert len(run.switches.t) == 0
+    whole, resumed = gn.solve(bouncing(0.8), **settings), gn.resume(run, n_steps=80 - int(run.state.k), events=())
+    np.testing.assert_array_equal(resumed.g, whole.g)
+
+
+def test_events_in_the_step_of_a_transition_are_located_once():
+    modes, settings = two_modes()
+    run = gn.solve(modes, **settings, n_steps=10, events=at_time(0.36))
+    assert run.crossings.k.tolist() == [3]
+    for _ in range(2):
+        run = gn.resume(run, n_steps=5)
+        np.testing.assert_allclose(run.events["stop"].t, [0.36], rtol=1e-13)
+    ticks = [at_time(t, f"at {t}", stop=False) for t in (0.15, 0.32, 0.35, 0.55)]
+    assert gn.solve(modes, **settings, n_steps=10, events=ticks).crossings.k.tolist() == [1, 3, 3, 5]
+
+
+def test_a_run_goes_on_with_other_events():
+    modes, settings = two_modes()
+    run = gn.solve(modes, **settings, n_steps=4, events=at_time(0.15, "first", stop=False))
+    run = gn.resume(run, n_steps=4, events=at_time(0.65, "second", stop=False))
+    assert {name: len(found.t) for name, found in run.events.items()} == {"first": 1, "second": 1}
+    run = gn.resume(run, n_steps=2, events=())
+    assert {name: len(found.t) for name, found in run.events.items()} == {"first": 1, "second": 1}
+
+
+def test_a_joined_run_is_in_its_mode_where_an_event_stopped_it():
+    modes, settings = two_modes()
+    run = gn.solve(modes, **settings, n_steps=10, events=at_time(0.75))
+    end = run.events["stop"]
+    after = gn.solve(modes["held"], g0=end.g[0], xi0=end.xi[0], t0=end.t[0], dt=0.1, n_steps=3)
+    joined = gn.join(run, after)
+    np.testing.assert_allclose(joined.energy[-6:], after.energy[0], rtol=1e-12)
+    assert np.abs(joined.constraint_residual[len(run)]).max() < 1e-14
+
+
 @pytest.mark.parametrize("at", [0.05, 1.8, 99.0])  # in mode "slides", of one multiplier, "sticks", of two, and never
 def test_events_have_as_many_multipliers_as_nodes(at, tmp_path):
     once = gn.Event(lambda t, x, xi, lam: t - at, name="once")
