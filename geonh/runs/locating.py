@@ -132,13 +132,13 @@ class Notices:
     """
 
     def __init__(self, events: tuple[Event, ...], whose: str = "", n_guards: int = 0) -> None:
-        self._events, self._whose, self._n_guards = events, whose, n_guards
+        self._events, self._whose = events, whose
         self._order = np.array([2 if i < n_guards else int(event.stop) for i, event in enumerate(events)], float)
         self._given = set[tuple[int, str]]()
 
-    def anew(self) -> Notices:
-        """Notices of the same events, none of which was given."""
-        return Notices(self._events, self._whose, self._n_guards)
+    def forget(self) -> None:
+        """Warn again of all."""
+        self._given.clear()
 
     def unknown(self, event: int, where: str) -> None:
         """Warn of an event function that is nan at ``where``."""

@@ -166,8 +166,10 @@ class ModalRun:
         self.engine, loop.begin = loop.engine, here
         return self._events_of(loop)
 
-    def _events_of(self, loop: ModeLoop) -> Crossings | None:
-        """Keep the events that a loop has located; return the guard's at which it stopped, and go on there."""
+    def _events_of(self, loop: ModeLoop, of_step: int | None = None) -> Crossings | None:
+        """Keep the events that a loop has located; return the guard's at which it stopped, and go on there. Those in a
+        part of a step, which the loop counts from zero, are ``of_step``.
+        """
         found, loop.crossings = loop.crossings, loop.none
         assert found is not None
         if not len(found.which):
@@ -176,10 +178,7 @@ class ModalRun:
         if own.any():
             taken = found.taken(own)
             placed_multipliers = placed(taken.multipliers, self.modes, self.mode)
-            in_part = (
-                loop.clock.t0 != self.clock.t0 or loop.clock.dt != self.clock.dt
-            )  # whose steps are counted from it
-            k = np.full(len(taken.k), int(self.state.k)) if in_part else taken.k
+            k = taken.k if of_step is None else np.full(len(taken.k), of_step)
             self.crossings.append(taken._replace(k=k, multipliers=placed_multipliers))
         if self.status is not Result.EVENT or own[-1]:
             return None
@@ -233,7 +232,7 @@ class ModalRun:
                 if self._has_missed(loop, values, found):
                     self.status, length = Result.SUCCESS, part / 2
                     continue
-            guard = self._events_of(loop)
+            guard = self._events_of(loop, of_step=k)
             if self.status is Result.EVENT:
                 return
             if self.is_stiff(self.status) and not stiff:

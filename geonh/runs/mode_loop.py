@@ -141,7 +141,8 @@ class ModeLoop(Watching):
     # --- where the mode begins ------------------------------------------------------------------------------
     def begin_anew(self, transitions: tuple[Transition, ...]) -> None:
         """Forget an earlier run; its transitions were equal, but functions of targets may have effects of their own."""
-        self.transitions, self.notices = transitions, self.notices.anew()
+        self.transitions = transitions
+        self.notices.forget()
         vars(self).pop("begin", None)
 
     def enter(self, clock: Clock, here: Place, k: int, t0: Any) -> State:
