@@ -57,7 +57,8 @@ class Event(eqx.Module):
     -----
     Every sign change within a step is located, in the order of time; the first of an event with ``stop`` ends the run.
     A zero without a sign change is no event. A jump over zero, at a pole or where an angle is wrapped, is none either,
-    and issues an ``EventWarning``. A motion that begins on s = 0 leaves it without an event.
+    and issues an ``EventWarning``; nor is one by the reset of a ``Transition``. A motion that begins on s = 0 leaves it
+    without an event.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from geonh.results.modes import Switches, padded
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe
 from geonh.results.record import RunState
-from geonh.results.same_system import refuse_another_space
+from geonh.results.same_system import as_data, refuse_another_space
 from geonh.results.trajectory import Trajectory
 
 CLOSE = 1e-9
@@ -29,8 +30,10 @@ CLOSE = 1e-9
 def join(*pieces: Trajectory) -> Trajectory:
     """Join trajectories of systems on one group, each of which begins where the one before it ends.
 
-    The result is read, plotted, viewed and saved as one run with a mode for each system; velocities may jump between
-    pieces. It is not resumed, as each piece has a step of its own. A piece that an event stopped ends at the event.
+    The result is read, plotted, viewed and saved as one run with a mode for each system, and for each mode of a piece
+    that has modes; velocities may jump between pieces. It is not resumed, as each piece has a step of its own. A piece
+    that an event stopped ends at the event. Its file is loaded with the system of the first piece, or of its first
+    mode, for pictures.
 
     Parameters
     ----------
@@ -41,8 +44,8 @@ def join(*pieces: Trajectory) -> Trajectory:
     -------
     Trajectory
         Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the
-        systems, made different by a number where two are the same, and ``multipliers`` are nan where a piece has fewer
-        of them.
+        systems, and of the modes of pieces that have modes, with the number of the piece where two are the same;
+        ``multipliers`` are nan where a piece has fewer of them.
 
     Raises
     ------
@@ -71,17 +74,37 @@ def join(*pieces: Trajectory) -> Trajectory:
         np.concatenate([getattr(piece, key) for piece in pieces]) for key in ("g_vector", "p_plus", "p_minus", "t")
     )
     k = np.concatenate([piece.k + step for piece, step in zip(pieces, steps, strict=True)])
-    nodes = Nodes(k, g_vector, p_plus, p_minus, t, np.repeat(np.arange(len(pieces)), counts))
+    names_of_each = [_names(piece) for piece in pieces]
+    names = _different(names_of_each)
+    before = np.cumsum([0, *map(len, names_of_each)])  # modes of earlier pieces
+    mode = np.concatenate([_modes(piece) + first_of for piece, first_of in zip(pieces, before[:-1], strict=True)])
+    nodes = Nodes(k, g_vector, p_plus, p_minus, t, mode)
     places = [np.arange(begin, end) for begin, end in itertools.pairwise(edges)]
     loaded = padded([piece.observables for piece in pieces], places, len(nodes.k))
-    names = _different([piece.attributes["system"] for piece in pieces])
-    joints, which = edges[1:-1], np.arange(len(pieces) - 1)
-    xi = loaded["xi"]
-    at = nodes.taken(joints)
-    switches = Switches(tuple(names), at.k, at.t, which, which + 1, at.g_vector, xi[joints - 1], xi[joints])
-    attributes = {**first.attributes, "modes": names, "state_mode": len(pieces) - 1}
+    switches = Switches.none(names, g_vector.shape[1], p_plus.shape[1])
+    for i, piece in enumerate(pieces):
+        if i:  # the joint
+            at = slice(edges[i], edges[i] + 1)
+            end = slice(edges[i] - 1, edges[i])
+            joint = (k[at], t[at], mode[end], mode[at], g_vector[at], loaded["xi"][end], loaded["xi"][at])
+            switches = switches.joined(Switches(switches.names, *joint))
+        if (own := piece.switches) is not None:
+            shifted = {"k": own.k + steps[i], "source": own.source + before[i], "target": own.target + before[i]}
+            switches = switches.joined(own._replace(**shifted))
+    facts = {"system": first.bound_system.name, "parameters": as_data(first.bound_system.parameters)}
+    attributes = {**first.attributes, **facts, "modes": names, "state_mode": int(mode[-1])}
     run = RunState(system=first.system, method=first.method, switches=switches)
     return replace(first, nodes=nodes, run=run, status=pieces[-1].status, attributes=attributes, loaded=loaded)
+
+
+def _names(piece: Trajectory) -> list[str]:
+    """Names of the modes of a piece; of its system where it has none."""
+    return [piece.attributes["system"]] if piece.switches is None else list(piece.switches.names)
+
+
+def _modes(piece: Trajectory) -> np.ndarray:
+    """Modes of the nodes of a piece, as indices."""
+    return np.zeros(len(piece), np.int64) if piece.nodes.mode is None else piece.nodes.mode
 
 
 def _end(piece: Trajectory) -> float:
@@ -107,10 +130,14 @@ def _to_its_end(piece: Trajectory) -> Trajectory:
     there["multipliers"] = crossings.multipliers[-1:]
     node = Nodes(k, crossings.g_vector[-1:], p, p, t)
     nodes = Nodes(*(np.concatenate(pair) for pair in zip(piece.nodes._replace(t=piece.t)[:5], node[:5], strict=True)))
+    if piece.nodes.mode is not None:
+        nodes = nodes._replace(mode=np.append(piece.nodes.mode, piece.nodes.mode[-1]))
     loaded = padded([piece.observables, there], [np.arange(len(piece)), np.array([len(piece)])], len(piece) + 1)
     return replace(piece, nodes=nodes, loaded=loaded)
 
 
-def _different(names: list[str]) -> list[str]:
-    """Names, with a number after those that occur twice."""
-    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+def _different(names_of_each: list[list[str]]) -> list[str]:
+    """Names of the modes of all pieces, with the number of the piece after those that occur twice."""
+    pairs = [(name, i + 1) for i, names in enumerate(names_of_each) for name in names]
+    count = Counter(name for name, _ in pairs)
+    return [name if count[name] == 1 else f"{name} ({number})" for name, number in pairs]

@@ -291,9 +291,13 @@ class Switches(NamedTuple):
         """Append later transitions between the same modes."""
         return Switches(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
 
+    def first(self, n: int) -> Switches:
+        """The first n transitions."""
+        return Switches(self.names, *(part[:n] for part in self[1:]))
+
     def before(self, k: int) -> Switches:
         """The transitions in the steps before node k."""
-        return Switches(self.names, *(part[self.k < k] for part in self[1:]))
+        return self.first(int(np.sum(self.k < k)))
 
 
 def _rows(modes: Mapping[str, System], rows: Any) -> dict[str, tuple[int, ...]] | None:

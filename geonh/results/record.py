@@ -194,17 +194,36 @@ class Record(Observed):
         return self.nodes.p_minus
 
     def first(self, n: int) -> Self:
-        """The first ``n`` nodes of the run only, at least one, for inspection.
+        """The first ``n`` nodes of the run, at least one, with the events and transitions up to them; for inspection,
+        as the state to resume from is that of the last node.
 
         Raises
         ------
         ValueError
             If ``n`` is not a positive integer.
         """
-        n = as_count(n, "n")
+        cut = self.cut(as_count(n, "n"))
+        if len(cut) == len(self):
+            return cut
+        crossings, sign, end = self.crossings, np.sign(self.dt), cut.t[-1]
+        crossings = crossings and crossings.taken(sign * crossings.t <= sign * end)
+        return cut.with_run(state=None, crossings=crossings, switches=self._switches_before(len(cut)))
+
+    def cut(self, n: int) -> Self:
+        """The first ``n`` nodes, with all else that is known of the run."""
         loaded = {name: values[:n] for name, values in self.loaded.items()}
         run = replace(self.run, function_values=None, trail=None)
         return replace(self, nodes=self.nodes.taken(np.s_[:n]), run=run, loaded=loaded)
+
+    def _switches_before(self, n: int) -> Switches | None:
+        """The transitions that lead to one of the first ``n`` nodes; each has a node before and one after it."""
+        switches = self.switches
+        if switches is None:
+            return None
+        sign, (k, t) = np.sign(self.dt), (self.k[n - 1], self.t[n - 1])
+        at_end = np.sum((switches.k == k) & (switches.t == t))
+        beyond = np.sum((self.k[n:] == k) & (self.t[n:] == t))  # two for each of the transitions after the last node
+        return switches.first(np.sum(sign * switches.t < sign * t) + max(at_end - (beyond + 1) // 2, 0))
 
     def settled(self) -> Self:
         """Store the observables of the nodes, so that an extended trajectory computes only those of new nodes."""

@@ -58,22 +58,23 @@ def function_values(
 ) -> FunctionValues:
     """Values and traces of the functions of a system, or of modes, at nodes of a trajectory; by default at a few nodes.
 
-    Functions of modes are named after them: "rolls: forces". Without a clock, everything that depends on controls is
-    left out.
+    Without a clock, everything that depends on controls is left out.
     """
     if nodes is None:
         nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
-    values: dict[str, np.ndarray] = {}
     traces = {"geonh": __version__, "jax": jax.__version__}
     if not isinstance(system, Modes):
         of_system = _values_of_system(trajectory, system, clock, nodes)
         return FunctionValues(nodes, of_system.values, traces | of_system.traces)
+    parts = {}
     for mode, (name, one) in enumerate(zip(system.names, system.systems, strict=True)):
         of_mode = _values_of_system(trajectory, one, clock, nodes)
         of_transitions = _values_of_transitions(trajectory, system, mode, nodes)
-        values |= {f"{name}: {key}": value for key, value in (of_mode.values | of_transitions.values).items()}
-        traces |= {f"{name}: {key}": trace for key, trace in (of_mode.traces | of_transitions.traces).items()}
-    return FunctionValues(nodes, values, traces)
+        parts[name] = FunctionValues(
+            nodes, of_mode.values | of_transitions.values, of_mode.traces | of_transitions.traces
+        )
+    of_modes = _of_modes(parts, nodes)
+    return of_modes._replace(traces=traces | of_modes.traces)
 
 
 def _values_of_system(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray) -> FunctionValues:
@@ -232,11 +233,16 @@ def refuse_other_modes(trajectory: Record, known: FunctionValues | None, modes: 
     if not isinstance(modes, Modes):
         raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
     if changes := differences_of_modes(trajectory, known, modes, clock):
-        details = "\n".join(f"  {name}: {words}" for name, words in changes.items())
-        raise ValueError(
-            f"these are not the modes of the run of {trajectory.attributes['system']}:\n{details}\n"
-            "begin another run from its last node to go on with them: solve(modes, mode=run.mode[-1], g0=..., xi0=...)"
+        details, name = (
+            "\n".join(f"  {name}: {words}" for name, words in changes.items()),
+            trajectory.attributes["system"],
         )
+        hint = (
+            "begin another run from its last node to go on with them: solve(modes, mode=run.mode[-1], g0=..., xi0=...)"
+            if trajectory.state is not None
+            else f"of runs that were joined, the system of the first is attached: one of the name {name!r}"
+        )
+        raise ValueError(f"these are not the modes of the run of {name}:\n{details}\n{hint}")
 
 
 def differences_of_modes(
@@ -339,19 +345,43 @@ def parameters_of_run(run: Any, system: System) -> dict[str, Any]:
     return dict(run.system.parameters)
 
 
-def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
-    """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them."""
-    known = trajectory.function_values
-    if known is None and trajectory.system is not None:
-        known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
+def different_events(trajectory: Record, system: System | Modes, events: tuple[Event, ...]) -> dict[str, str]:
+    """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them; of
+    modes as the first of them that distinguishes an event evaluates it.
+    """
+    known, theirs = trajectory.function_values, trajectory.modes or trajectory.system
+    if known is None and theirs is not None:
+        known = _events_in(trajectory, theirs, trajectory.watched, np.arange(min(len(trajectory), NODES)))
     if known is None or not events:
         return {}
-    system = _with_data(system, trajectory.attributes["parameters"])
-    here, same_versions = events_of(trajectory, system, events, known.nodes), _same_versions(known)
-    both = [name for name in here.values if name in known.values]
-    changed = {name: words for name in both if (words := _difference(known, here, name, same_versions))}
-    details = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in changed.items())
+    if isinstance(system, System):
+        system = _with_data(system, trajectory.attributes["parameters"])
+    here, same_versions = _events_in(trajectory, system, events, known.nodes), _same_versions(known)
+    changed: dict[str, str] = {}
+    for name in here.values:
+        if name in known.values and (words := _difference(known, here, name, same_versions)):
+            changed.setdefault(name.partition(EVENT)[2], words)
+    details = "; ".join(f"{name} {words}" for name, words in changed.items())
     return {"events": details} if details else {}
+
+
+def _events_in(
+    trajectory: Record, system: System | Modes, events: tuple[Event, ...], nodes: np.ndarray
+) -> FunctionValues:
+    """``events_of`` a system, or of each mode, named after it as in ``function_values``."""
+    if isinstance(system, System):
+        return events_of(trajectory, system, events, nodes)
+    pairs = zip(system.names, system.systems, strict=True)
+    return _of_modes({name: events_of(trajectory, one, events, nodes) for name, one in pairs}, nodes)
+
+
+def _of_modes(parts: dict[str, FunctionValues], nodes: np.ndarray) -> FunctionValues:
+    """Values and traces of the functions of modes, named after them: "rolls: forces"."""
+    values, traces = (
+        {f"{mode}: {name}": one for mode, part in parts.items() for name, one in getattr(part, field).items()}
+        for field in ("values", "traces")
+    )
+    return FunctionValues(nodes, values, traces)
 
 
 def _same_versions(known: FunctionValues) -> bool:

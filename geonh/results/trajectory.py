@@ -321,7 +321,8 @@ class Trajectory(Record):
         path : str or path
             The file.
         system : System or Modes, optional
-            System of the run to attach, for interpolation and pictures; all saved arrays can be read without it.
+            System of the run to attach, for interpolation and pictures, or of the first of joined runs; all saved
+            arrays can be read without it.
 
         Returns
         -------

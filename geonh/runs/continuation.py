@@ -38,7 +38,8 @@ recognisers: list[Callable[[System], str]] = []
 """Functions from a system to its name in a catalogue, or ""; catalogues append theirs."""
 
 NO_STATE = (
-    "this trajectory has no state to go on from, as a member of an ensemble, a run at t_eval and a lift have none: "
+    "this trajectory has no state to go on from: members of ensembles, runs at t_eval, the first nodes of a run, lifts "
+    "and runs that were joined have none; "
     "begin another with solve, at the g, xi and t of its last node"
 )
 
@@ -120,7 +121,7 @@ def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
     is_saved = trajectory.k[-1] % trajectory.save_every == 0 and trajectory.k[-1] <= trajectory.state.k
     if len(trajectory) < 2 or is_saved:
         return prepared
-    return prepared.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
+    return prepared.cut(len(trajectory) - 1).with_run(trail=trajectory.trail)
 
 
 def bound(

@@ -108,7 +108,7 @@ def advance(
 def refuse_unwritable(trajectory: Trajectory, checkpoint: str | os.PathLike | None) -> None:
     """Raise the error of the disk, before the first step, if a checkpoint cannot be written."""
     if checkpoint is not None:
-        begin = trajectory.first(1)
+        begin = trajectory.cut(1)
         files.save(begin, begin.to_xarray(), checkpoint, keep=False)
 
 

@@ -21,7 +21,7 @@ from geonh.integrators.wiener import Wiener
 from geonh.mechanics.own_values import Own
 from geonh.results.events import as_events
 from geonh.results.modes import Modes, Switches
-from geonh.results.same_system import function_values, parameters_of, refuse_other_modes
+from geonh.results.same_system import different_events, function_values, parameters_of, refuse_other_modes
 from geonh.results.trajectory import Trajectory, describe
 from geonh.runs.continuation import NO_STATE, completed
 from geonh.runs.controls import refuse_noise
@@ -191,12 +191,12 @@ def resume_modes(
     checkpoint: str | os.PathLike | None,
 ) -> Trajectory:
     """Go on with a run with modes from its last node at a whole number of steps, as ``resume`` documents it."""
+    if trajectory.state is None:
+        raise ValueError(NO_STATE)
     modes, a = trajectory.modes if modes is None else modes, trajectory.attributes
     method = trajectory.method if method is None else method
     if modes is None or method is None:
         raise ValueError("to go on from a file of a run with modes, system=Modes(...) and method= are needed")
-    if trajectory.state is None:
-        raise ValueError(NO_STATE)
     require_method(method)
     if describe(method) != a["method"]:
         raise ValueError(f"the trajectory was made by {a['method']}, not by {describe(method)}")
@@ -213,6 +213,8 @@ def resume_modes(
     with float64():
         state = completed(trajectory.state, system, method, clock)
         watched = trajectory.watched if events is None else as_events(events, system, clock)
+        if events is not None and (changes := different_events(trajectory, modes, watched)):
+            raise ValueError(f"{changes['events']}: the run has events of these names, give others to new ones")
     run = ModalRun(modes, method, clock, watched, trajectory.save_every, which, state)
     run.keep(trajectory.nodes, clock.t0 + k * clock.dt)
     if trajectory.switches is not None and len(before := trajectory.switches.before(k).t):

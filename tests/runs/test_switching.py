@@ -481,7 +481,7 @@ def test_progress_checkpoints_and_times_of_runs_with_modes(tmp_path, monkeypatch
     )
     with pytest.raises(ValueError, match="of a run with modes needs save_every=1"):
         whole(times)
-    with pytest.raises(ValueError, match=r"no state to go on from, .* a run at t_eval"):
+    with pytest.raises(ValueError, match=r"no state to go on from: .* runs at t_eval"):
         gn.resume(at, 3)
     with pytest.raises(ValueError, match="t_eval of a run with modes needs save_every=1"):
         gn.solve(bouncing(0.8), "gauss4", **given, t_eval=times)
@@ -528,6 +528,67 @@ def test_runs_joined_by_hand(tmp_path):
         gn.join(fall, slide)
     with pytest.raises(TypeError, match="join takes"):
         gn.join(slide, 3)
+    with pytest.raises(ValueError, match="runs that were joined have none"):
+        gn.resume(run, 5)
+
+
+def test_runs_with_modes_joined(tmp_path):
+    """A ball that bounces, flies on by hand and bounces again: transitions of the pieces, and the joints between."""
+    modes = bouncing()
+    ball = modes["flight"]
+    options = {"dt": 1e-2, "method": "gauss4"}
+    first = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], n_steps=60, **options)
+    fly = gn.solve(ball, g0=first.g[-1], xi0=first.xi[-1], t0=first.t[-1], n_steps=5, **options)
+    last = gn.solve(modes, mode="flight", g0=fly.g[-1], xi0=fly.xi[-1], t0=fly.t[-1], n_steps=100, **options)
+    run, again = gn.join(first, fly, last), gn.join(gn.join(first, fly), last)
+    whole = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], n_steps=165, **options)
+    np.testing.assert_allclose(run.g[-1], whole.g[-1], atol=1e-13)
+    np.testing.assert_array_equal(again.nodes.mode, run.nodes.mode)
+    assert run.mode[0] == "flight (1)"
+    assert run.mode[-1] == "flight (3)"
+    switches, n = run.switches, len(first.switches.t)
+    assert n > 0
+    np.testing.assert_array_equal(np.diff(switches.t) > 0, True)
+    np.testing.assert_allclose(np.delete(switches.t, [n, n + 1]), whole.switches.t, atol=1e-14)
+    np.testing.assert_array_equal(switches.source, [0] * n + [0, 1] + [2] * len(last.switches.t))
+    np.testing.assert_array_equal(switches.target, [0] * n + [1, 2] + [2] * len(last.switches.t))
+    k = first.k[-1], first.k[-1] + fly.k[-1]
+    np.testing.assert_array_equal(switches.k, [*first.switches.k, *k, *(last.switches.k + k[1])])
+    path = run.save(tmp_path / "joined.nc")
+    loaded = gn.Trajectory.load(path, system=ball)
+    for name, part in run.switches._asdict().items():
+        np.testing.assert_array_equal(getattr(loaded.switches, name), part)
+    for ours, theirs in zip(loaded.interpolate(run.t), run.interpolate(run.t), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match="the system of the first is attached: one of the name 'particle'"):
+        gn.Trajectory.load(path, system=modes)
+
+
+def test_the_first_nodes_have_their_transitions():
+    """Each transition has a node before and one after it, and comes with the latter."""
+    run = gn.solve(bouncing(), mode="flight", g0=[1.0], xi0=[0.0], dt=1e-2, n_steps=300, method="gauss4")
+    jumps = np.flatnonzero((np.diff(run.xi[:, 0]) > 0) & (np.diff(run.t) == 0)) + 1
+    assert len(jumps) == len(run.switches.t) == 3
+    for n in range(1, len(run) + 1):
+        first = run.first(n)
+        assert len(first.switches.t) == np.sum(jumps < n)
+        assert len(first) == n
+    with pytest.raises(ValueError, match="the first nodes of a run"):
+        gn.resume(run.first(7), 5)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_further_run_takes_no_other_event_of_the_same_name(from_file, tmp_path):
+    modes = bouncing()
+    low, high = (gn.Event(lambda t, x, xi, lam, h=h: x[0] - h, name="height") for h in (0.25, 0.5))
+    run = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], dt=1e-2, n_steps=60, method="gauss4", events=low)
+    known = {"system": modes, "method": "gauss4"} if from_file else {}
+    before = run.save(tmp_path / "run.nc") if from_file else run
+    with pytest.raises(ValueError, match=r"height 0\.75 there, 0\.5 here, at node 0.*give others to new ones"):
+        gn.resume(before, 5, events=high, **known)
+    same = gn.resume(before, 60, events=gn.Event(lambda t, x, xi, lam: x[0] - 0.25, name="height"), **known)
+    whole = gn.solve(modes, mode="flight", g0=[1.0], xi0=[0.0], dt=1e-2, n_steps=120, method="gauss4", events=low)
+    np.testing.assert_array_equal(same.events["height"].t, whole.events["height"].t)
 
 
 @pytest.mark.slow
