@@ -76,25 +76,29 @@ def join(*pieces: Trajectory) -> Trajectory:
     k = np.concatenate([piece.k + step for piece, step in zip(pieces, steps, strict=True)])
     names_of_each = [_names(piece) for piece in pieces]
     names = _different(names_of_each)
-    before = np.cumsum([0, *map(len, names_of_each)])  # modes of earlier pieces
-    mode = np.concatenate([_modes(piece) + first_of for piece, first_of in zip(pieces, before[:-1], strict=True)])
+    earlier = np.cumsum([0, *map(len, names_of_each)])  # modes of the pieces before each
+    mode = np.concatenate([_modes(piece) + n for piece, n in zip(pieces, earlier[:-1], strict=True)])
     nodes = Nodes(k, g_vector, p_plus, p_minus, t, mode)
     places = [np.arange(begin, end) for begin, end in itertools.pairwise(edges)]
-    loaded = padded([piece.observables for piece in pieces], places, len(nodes.k))
+    loaded = padded([piece.observables for piece in pieces], places, len(k))
     switches = Switches.none(names, g_vector.shape[1], p_plus.shape[1])
-    for i, piece in enumerate(pieces):
-        if i:  # the joint
-            at = slice(edges[i], edges[i] + 1)
-            end = slice(edges[i] - 1, edges[i])
-            joint = (k[at], t[at], mode[end], mode[at], g_vector[at], loaded["xi"][end], loaded["xi"][at])
-            switches = switches.joined(Switches(switches.names, *joint))
+    for piece, edge, step, n in zip(pieces, edges[:-1], steps, earlier[:-1], strict=True):
+        if edge:
+            switches = switches.joined(_joint(switches, nodes, loaded["xi"], int(edge)))
         if (own := piece.switches) is not None:
-            shifted = {"k": own.k + steps[i], "source": own.source + before[i], "target": own.target + before[i]}
-            switches = switches.joined(own._replace(**shifted))
-    facts = {"system": first.bound_system.name, "parameters": as_data(first.bound_system.parameters)}
-    attributes = {**first.attributes, **facts, "modes": names, "state_mode": int(mode[-1])}
+            switches = switches.joined(own._replace(k=own.k + step, source=own.source + n, target=own.target + n))
+    attributes = {**first.attributes, "modes": names, "state_mode": int(mode[-1])}
+    if first.system is not None:  # of Modes, that of the first of them
+        attributes |= {"system": first.system.name, "parameters": as_data(first.system.parameters)}
     run = RunState(system=first.system, method=first.method, switches=switches)
     return replace(first, nodes=nodes, run=run, status=pieces[-1].status, attributes=attributes, loaded=loaded)
+
+
+def _joint(switches: Switches, nodes: Nodes, xi: np.ndarray, edge: int) -> Switches:
+    """Transition between two pieces, of which the second begins with node ``edge``."""
+    after, before = nodes.taken([edge]), nodes.taken([edge - 1])
+    ends = before.mode, after.mode, after.g_vector, xi[edge - 1 : edge], xi[edge : edge + 1]
+    return Switches(switches.names, after.k, after.t, *ends)
 
 
 def _names(piece: Trajectory) -> list[str]:
