@@ -202,7 +202,7 @@ class BackwardStep:
             tries, warm, *_ = carry
             return tries + 1, block.known[i], *pulled(warm)
 
-        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, state.warm))
+        nothing = jax.tree.map(jnp.zeros_like, (jnp.asarray(False), state.warm, *at))
         _, _, same, later, moved, x_bar, *rows = lax.while_loop(
             lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), state.warm, *nothing)
         )

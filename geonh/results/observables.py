@@ -5,7 +5,8 @@ Computed after the run, mapped over the nodes, so that the stepping loop carries
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.mechanics.equations import multipliers
+from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.redundancy import least_norm_multipliers
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
@@ -33,17 +35,21 @@ class Observed:
         """Output of ``observe``, by name."""
         raise NotImplementedError
 
+    def observable(self, name: str) -> np.ndarray:
+        """One of the observables."""
+        return self.observables[name]
+
     @property
     def xi(self) -> np.ndarray:
-        return self.observables["xi"]
+        return self.observable("xi")
 
     @property
     def p(self) -> np.ndarray:
-        return self.observables["p"]
+        return self.observable("p")
 
     @property
     def multipliers(self) -> np.ndarray:
-        return self.observables["multipliers"]
+        return self.observable("multipliers")
 
     @property
     def impulse_multipliers(self) -> np.ndarray:
@@ -59,15 +65,15 @@ class Observed:
 
     @property
     def energy(self) -> np.ndarray:
-        return self.observables["energy"]
+        return self.observable("energy")
 
     @property
     def energy_minus(self) -> np.ndarray:
-        return self.observables["energy_minus"]
+        return self.observable("energy_minus")
 
     @property
     def constraint_residual(self) -> np.ndarray:
-        return self.observables["constraint_residual"]
+        return self.observable("constraint_residual")
 
     @property
     def holonomic_residual(self) -> np.ndarray:
@@ -87,8 +93,9 @@ def alternation(alternating: Any, kinetic: Any) -> Any:
     return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
 
 
-def observe(problem: Problem, node: Node) -> dict[str, Any]:
-    """Compute the observables at one node; the problem's method may be None if its nodes hold no impulse.
+def observe(problem: Problem, node: Node, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Compute the observables at one node, all or those of some names; the problem's method may be None if its nodes
+    hold no impulse.
 
     Returns
     -------
@@ -105,24 +112,29 @@ def observe(problem: Problem, node: Node) -> dict[str, Any]:
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)
-    observables: dict[str, Any] = {
-        "p": p,
-        "xi": xi,
-        "energy": system.energy(x, p),
-        "energy_minus": system.energy(x, p_minus),
-        "constraint_residual": system.constraint_residual(x, xi),
-        "multipliers": multipliers(system, clock.time(k), g, xi, clock.control(k)),
+    functions: dict[str, Callable[[], Any]] = {
+        "p": lambda: p,
+        "xi": lambda: xi,
+        "energy": lambda: system.energy(x, p),
+        "energy_minus": lambda: system.energy(x, p_minus),
+        "constraint_residual": lambda: system.constraint_residual(x, xi),
+        "multipliers": lambda: multipliers(system, clock.time(k), g, xi, clock.control(k)),
     }
-    if method is not None and method.guarantees.node == "impulse":
-        observables |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, observables["multipliers"])
     if system.holonomic is not None:
-        observables["holonomic_residual"] = system.holonomic_residual(x)
+        functions["holonomic_residual"] = lambda: system.holonomic_residual(x)
     for name, integral in system.first_integrals.items():
-        outgoing = integral.momentum == "minus"
-        momentum = p_minus if outgoing else p
-        velocity = system.velocity(x, p_minus) if outgoing else xi
-        observables[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
+        functions[f"integral:{name}"] = partial(_integral, system, integral, x, g, p, p_minus)
+    wanted = functions if names is None else names
+    observables = {name: function() for name, function in functions.items() if name in wanted}
+    if names is None and method is not None and method.guarantees.node == "impulse":
+        observables |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, observables["multipliers"])
     return observables
+
+
+def _integral(system: System, integral: FirstIntegral, x: Any, g: Any, p: Array, p_minus: Array) -> Array:
+    """First integral at a node, of the momentum that it takes."""
+    momentum = p_minus if integral.momentum == "minus" else p
+    return jnp.asarray(integral.function(g, system.velocity(x, momentum), momentum, system.parameters))
 
 
 def _impulse(

@@ -63,7 +63,7 @@ class TracedTrajectory(Observed):
     integrals : dict of str to array, shape=[N, …]
         First integrals.
     observables : dict of str to array, shape=[N, …]
-        All of them, by name, computed together.
+        All of them, by name, computed together; each of the others is computed alone.
     controls, arrays, parts, timed : array or None, list of array, Parts, bool
         Controls at the nodes, if they were given there, and the problem, and whether steps differ in length: for the
         observables.
@@ -107,6 +107,16 @@ class TracedTrajectory(Observed):
                 object.__setattr__(self, "_observables", observables)
         return observables
 
+    def observable(self, name: str) -> Any:
+        """One of the observables, computed alone: its program and its derivatives are shorter than those of all."""
+        known: dict[str, Any] = self.__dict__.get("_observables") or self.__dict__.setdefault("_single", {})
+        if name in known:
+            return known[name]
+        value = self._read(functools.partial(_observed, names=(name,)))[name]
+        if not is_traced(value):
+            known[name] = value
+        return value
+
     @property
     def x(self) -> Any:
         return self._read(_base_points)
@@ -136,25 +146,27 @@ def _base_points(run: TracedTrajectory) -> Any:
     return jax.vmap(run.parts.tree(run.arrays).system.action.at)(run.g)
 
 
-def _observed(run: TracedTrajectory) -> dict[str, Array]:
-    """Observables of all nodes of a run without batch axes."""
+def _observed(run: TracedTrajectory, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+    """Observables of all nodes of a run without batch axes, all or those of some names."""
     nodes = Node(run.k, run.g, run.p_plus, run.p_minus, run.t if run.timed else None), run.controls
     layout = Layout.of(jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], nodes)))
-    observed = _layout(run.parts, layout)
-    evaluate = Evaluation(_Observe(layout), run.parts, observed.size)
+    function = _Observe(layout, names)
+    observed = _layout(run.parts, function)
+    evaluate = Evaluation(function, run.parts, observed.size)
     return observed.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
 
 
 @dataclass(frozen=True)
 class _Observe:
-    """Observables of a node as a vector, from the node and the controls there as a vector."""
+    """Observables of a node, all or those of some names, as a vector, from the node and the controls there as one."""
 
     layout: Layout
+    names: tuple[str, ...] | None
 
     def named(self, problem: Problem, vector: Array) -> dict[str, Any]:
         node, u = self.layout.tree(vector)
         clock = problem.clock if u is None else problem.clock._replace(controls=NodalControls(u[None], node.k))
-        return observe(problem._replace(clock=clock), node)
+        return observe(problem._replace(clock=clock), node, self.names)
 
     def __call__(self, problem: Problem, vector: Array) -> Array:
         observables = self.named(problem, vector)
@@ -162,8 +174,8 @@ class _Observe:
 
 
 @functools.lru_cache(maxsize=128)
-def _layout(parts: Parts, node: Layout) -> Layout:
+def _layout(parts: Parts, function: _Observe) -> Layout:
     """Layout of the observables."""
-    vector = jax.ShapeDtypeStruct((node.size,), jnp.float64)
-    shapes = jax.eval_shape(lambda arrays, x: _Observe(node).named(parts.tree(arrays), x), parts.shapes, vector)
+    vector = jax.ShapeDtypeStruct((function.layout.size,), jnp.float64)
+    shapes = jax.eval_shape(lambda arrays, x: function.named(parts.tree(arrays), x), parts.shapes, vector)
     return Layout.of(shapes)
