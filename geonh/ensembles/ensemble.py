@@ -17,7 +17,7 @@ from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import OCCURRENCE, Passed, points
-from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, how_ended, labelled, results_of
 from geonh.ensembles.progress import member_start
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.integrators.base import Integrator
@@ -266,15 +266,11 @@ class Ensemble(Observed):
         return crossings.taken(np.argsort(np.sign(dt) * t, kind="stable"))
 
     def __repr__(self) -> str:
-        failed, stopped = int((~self.success).sum()), int((self.status == Result.EVENT).sum())
-        ended = "all reached the end" if not failed else f"{failed} did not reach the end"
-        if stopped:
-            ended = f"{stopped} stopped at an event" + (f", {failed} failed" if failed else "")
         varied = ", ".join(self.batch.varied)
         return (
             f"Ensemble of {len(self)} runs of {self.system.name} by "
             f"{with_reason(describe(self.method), self.method_reason)}: {len(self.k)} nodes each; "
-            f"differing in {varied}; {ended}"
+            f"differing in {varied}; {how_ended(self.status)}"
         )
 
     def _repr_html_(self) -> str:

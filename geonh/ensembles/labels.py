@@ -25,6 +25,15 @@ STATUS = {
 """Meanings of the status codes, following the CF conventions."""
 
 
+def how_ended(status: np.ndarray) -> str:
+    """Description of how the members ended, from their status codes."""
+    stopped = int((status == Result.EVENT).sum())
+    failed = int((~np.isin(status, (Result.SUCCESS, Result.EVENT))).sum())
+    if stopped:
+        return f"{stopped} stopped at an event" + (f", {failed} failed" if failed else "")
+    return "all reached the end" if not failed else f"{failed} did not reach the end"
+
+
 def dims_of(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
     """Names of the axes of an observable."""
     name = name.removeprefix("integral:").split(":")[-1]

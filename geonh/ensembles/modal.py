@@ -12,7 +12,7 @@ import numpy as np
 from geonh.arguments.signatures import argument_type
 from geonh.ensembles.batch import Batch
 from geonh.ensembles.events import points
-from geonh.ensembles.labels import STATUS, attributes_of, dims_of
+from geonh.ensembles.labels import STATUS, attributes_of, dims_of, how_ended
 from geonh.integrators.base import Integrator
 from geonh.integrators.validity import Result
 from geonh.results.modes import Modes
@@ -208,13 +208,12 @@ class ModalEnsemble(Observed):
         return f"member {i}: {'was not begun: interrupted' if run is None else run.message}"
 
     def __repr__(self) -> str:
-        failed, n = int((~self.success).sum()), self.n_switches
-        ended = "all reached the end" if not failed else f"{failed} did not reach the end"
+        n = self.n_switches
         return (
             f"ModalEnsemble of {len(self)} runs of {self.modes.name} by "
             f"{with_reason(describe(self.method), self.method_reason)}: {len(self.k)} nodes and "
             f"{n.min()} to {n.max()} transitions each; differing in {', '.join(self.batch.varied)}; "
-            f"{ended}"
+            f"{how_ended(self.status)}"
         )
 
     def to_xarray(self) -> xr.Dataset:

@@ -16,11 +16,11 @@ from geonh.ensembles.reading import Observable, read, shapes_at
 from geonh.ensembles.stream_run import StreamRun
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
-from geonh.results.events import Crossings
+from geonh.results.events import Crossings, joined_crossings
 from geonh.results.modes import Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.results.observables import OF_ROWS
-from geonh.runs.modal_record import joined_crossings, joined_switches, rows_at
+from geonh.runs.modal_record import joined_switches, rows_at
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import Loops
 

@@ -130,8 +130,8 @@ class Result(IntEnum):
     )
     MODE = (
         18,
-        "no mode goes on from here, as the target of a transition says: of rolling.slipping, a normal force vanishes, "
-        "and would pull; end the run before, by t_end or an event, or take modes of your own with one that is open",
+        "no mode goes on from here, as the target of a transition says (that of rolling.slipping without restitution= "
+        "where a normal force vanishes, and would pull); end the run before, by t_end or an event, or add a mode",
     )
     RESET = (
         19,

@@ -7,7 +7,7 @@ interpolation between saved nodes, both as in ``zeros.py``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -292,6 +292,20 @@ class Crossings(NamedTuple):
         names = tuple(names)
         again = np.isin(self.which, [i for i, name in enumerate(self.names) if name in names]) & (self.k >= k)
         return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
+
+
+def joined_crossings(found: Sequence[Crossings], names: Sequence[str], size: int, n: int) -> Crossings:
+    """Events of these names in pieces of a run, of points with ``size`` entries and velocities of dimension n; nan for
+    the multipliers that a piece has not.
+    """
+    names, m = tuple(names), max((c.multipliers.shape[1] for c in found), default=0)
+    joined = Crossings.none(names, size, n, m)
+    for c in found:
+        lam = np.full((len(c.t), m), np.nan)
+        lam[:, : c.multipliers.shape[1]] = c.multipliers
+        which = np.array([names.index(c.names[i]) for i in c.which], np.int64)
+        joined = joined.joined(c._replace(names=names, which=which, multipliers=lam))
+    return joined
 
 
 class Labelled:

@@ -16,6 +16,7 @@ from geonh.engine import mapped
 from geonh.integrators.base import Problem
 from geonh.integrators.clock import Clock
 from geonh.results.dense import end_of
+from geonh.results.events import Crossings, joined_crossings
 from geonh.results.modes import Switches, padded
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe
@@ -44,8 +45,8 @@ def join(*pieces: Trajectory) -> Trajectory:
     -------
     Trajectory
         Nodes of all pieces, those at both sides of a joint among them, at an event too; ``mode`` has the names of the
-        systems, and of the modes of pieces that have modes, with the number of the piece where two are the same;
-        ``multipliers`` are nan where a piece has fewer of them.
+        systems, and of the modes of pieces that have modes, made different by a number where two are the same;
+        ``multipliers`` are nan where a piece has fewer of them; ``events`` are those of all pieces.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def join(*pieces: Trajectory) -> Trajectory:
     )
     k = np.concatenate([piece.k + step for piece, step in zip(pieces, steps, strict=True)])
     names_of_each = [_names(piece) for piece in pieces]
-    names = _different(names_of_each)
+    names = _different([name for names in names_of_each for name in names])
     earlier = np.cumsum([0, *map(len, names_of_each)])  # modes of the pieces before each
     mode = np.concatenate([_modes(piece) + n for piece, n in zip(pieces, earlier[:-1], strict=True)])
     nodes = Nodes(k, g_vector, p_plus, p_minus, t, mode)
@@ -90,7 +91,8 @@ def join(*pieces: Trajectory) -> Trajectory:
     attributes = {**first.attributes, "modes": names, "state_mode": int(mode[-1])}
     if first.system is not None:  # of Modes, that of the first of them
         attributes |= {"system": first.system.name, "parameters": as_data(first.system.parameters)}
-    run = RunState(system=first.system, method=first.method, switches=switches)
+    crossings = _joined_events(pieces, steps, loaded["multipliers"].shape[1])
+    run = RunState(system=first.system, method=first.method, crossings=crossings, switches=switches)
     return replace(first, nodes=nodes, run=run, status=pieces[-1].status, attributes=attributes, loaded=loaded)
 
 
@@ -140,8 +142,22 @@ def _to_its_end(piece: Trajectory) -> Trajectory:
     return replace(piece, nodes=nodes, loaded=loaded)
 
 
-def _different(names_of_each: list[list[str]]) -> list[str]:
-    """Names of the modes of all pieces, with the number of the piece after those that occur twice."""
-    pairs = [(name, i + 1) for i, names in enumerate(names_of_each) for name in names]
-    count = Counter(name for name, _ in pairs)
-    return [name if count[name] == 1 else f"{name} ({number})" for name, number in pairs]
+def _different(names: list[str]) -> list[str]:
+    """Names, with a number after those that occur twice."""
+    count, different = Counter(names), dict[str, None]()
+    for name in names:
+        numbered = (f"{name} ({i})" for i in itertools.count(1))
+        free = (one for one in numbered if one not in count and one not in different)
+        different[name if count[name] == 1 else next(free)] = None
+    return list(different)
+
+
+def _joined_events(pieces: tuple[Trajectory, ...], steps: np.ndarray, m: int) -> Crossings | None:
+    """Events of all pieces, those of one name together, with m multipliers; None if no piece has looked for any."""
+    found = [(piece.crossings, step) for piece, step in zip(pieces, steps, strict=True) if piece.crossings is not None]
+    if not found:
+        return None
+    names = dict.fromkeys(name for crossings, _ in found for name in crossings.names)
+    size, n = pieces[0].g_vector.shape[1], pieces[0].p_plus.shape[1]
+    shifted = [crossings._replace(k=crossings.k + step) for crossings, step in found]
+    return joined_crossings([Crossings.none(names, size, n, m), *shifted], tuple(names), size, n)

@@ -8,12 +8,16 @@ goes on in the next mode. Integrators and systems know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.geometry.field import check_arguments, takes_parameters
@@ -169,6 +173,13 @@ class Modes:
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of columns of multipliers."""
+        if self.rows is not None:
+            return 1 + max((place for places in self.rows.values() for place in places), default=-1)
+        return max(_count_of_rows(system) for system in self.systems)
+
     def faults(self, every: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Faults of the coefficients of friction and impacts, for each of several values of some parameters; "" if
         there is none.
@@ -309,11 +320,17 @@ def _rows(modes: Mapping[str, System], rows: Any) -> dict[str, tuple[int, ...]] 
     found = {}
     for name, places in rows.items():
         found[name] = tuple(as_count(place, f"rows[{name!r}]", 0) for place in places)
-        x = modes[name].at(modes[name].group.identity(), 0.0)
-        size = jax.eval_shape(lambda x=x, name=name: modes[name].annihilator(x)).shape[0]
+        size = _count_of_rows(modes[name])
         if len(set(found[name])) != len(found[name]) or len(found[name]) != size:
             raise ValueError(f"rows[{name!r}] must be {size} different places, those of its multipliers, got {places}")
     return found
+
+
+def _count_of_rows(system: System) -> int:
+    """Number of constraints of a system."""
+    with float64():
+        x, xi = system.at(system.group.identity(), 0.0), jnp.zeros(system.group.dim)
+        return jax.eval_shape(lambda: system.constraint_residual(x, xi)).shape[0]
 
 
 def placed(values: np.ndarray, modes: Modes, mode: int) -> np.ndarray:
@@ -321,17 +338,25 @@ def placed(values: np.ndarray, modes: Modes, mode: int) -> np.ndarray:
     if modes.rows is None:
         return values
     places = list(modes.rows[modes.names[mode]])
-    whole = np.full((len(values), 1 + max((p for of in modes.rows.values() for p in of), default=-1)), np.nan)
+    whole = np.full((len(values), modes.n_rows), np.nan)
     whole[:, places] = values
     return whole
 
 
-def padded(parts: list[dict[str, np.ndarray]], places: list[np.ndarray], n: int) -> dict[str, np.ndarray]:
-    """Observables of n nodes from those of some of them, by name, at their places; nan where a mode has none."""
+def padded(
+    parts: list[dict[str, np.ndarray]],
+    places: list[np.ndarray],
+    n: int,
+    columns: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, np.ndarray]:
+    """Observables of n nodes from those of some of them, by name, at their places, with at least so many ``columns``;
+    nan where a mode has none.
+    """
     joined: dict[str, np.ndarray] = {}
     for name in dict.fromkeys(name for part in parts for name in part):
         shapes = [part[name].shape[1:] for part in parts if name in part]
         shape = shapes[0] if len({len(s) for s in shapes}) > 1 else tuple(np.max(np.array(shapes), axis=0, initial=0))
+        shape = (max(shape[0], columns[name]),) if name in columns else shape
         whole = np.full((n, *map(int, shape)), np.nan)
         for part, place in zip(parts, places, strict=True):
             if name in part and len(part[name].shape[1:]) == len(shape):

@@ -35,21 +35,21 @@ class Observed:
         """Output of ``observe``, by name."""
         raise NotImplementedError
 
-    def observable(self, name: str) -> np.ndarray:
+    def _observable(self, name: str) -> np.ndarray:
         """One of the observables."""
         return self.observables[name]
 
     @property
     def xi(self) -> np.ndarray:
-        return self.observable("xi")
+        return self._observable("xi")
 
     @property
     def p(self) -> np.ndarray:
-        return self.observable("p")
+        return self._observable("p")
 
     @property
     def multipliers(self) -> np.ndarray:
-        return self.observable("multipliers")
+        return self._observable("multipliers")
 
     @property
     def impulse_multipliers(self) -> np.ndarray:
@@ -65,15 +65,15 @@ class Observed:
 
     @property
     def energy(self) -> np.ndarray:
-        return self.observable("energy")
+        return self._observable("energy")
 
     @property
     def energy_minus(self) -> np.ndarray:
-        return self.observable("energy_minus")
+        return self._observable("energy_minus")
 
     @property
     def constraint_residual(self) -> np.ndarray:
-        return self.observable("constraint_residual")
+        return self._observable("constraint_residual")
 
     @property
     def holonomic_residual(self) -> np.ndarray:

@@ -207,7 +207,8 @@ class Record(Observed):
             return cut
         crossings, sign, end = self.crossings, np.sign(self.dt), cut.t[-1]
         crossings = crossings and crossings.taken(sign * crossings.t <= sign * end)
-        return cut.with_run(state=None, crossings=crossings, switches=self._switches_before(len(cut)))
+        cut = cut.with_run(state=None, crossings=crossings, switches=self._switches_before(len(cut)))
+        return replace(cut, status=Result.SUCCESS)
 
     def cut(self, n: int) -> Self:
         """The first ``n`` nodes, with all else that is known of the run."""
@@ -286,7 +287,8 @@ class Record(Observed):
         ]
         for part, at in zip(parts, places, strict=True):
             part |= {name: placed(part[name], self.run.modes, which[at[0]]) for name in OF_ROWS if name in part}
-        return padded(parts, places, len(which))
+        m = self.run.modes.n_rows
+        return padded(parts, places, len(which), {name: m for name in OF_ROWS if any(name in part for part in parts)})
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""

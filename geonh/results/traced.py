@@ -107,7 +107,7 @@ class TracedTrajectory(Observed):
                 object.__setattr__(self, "_observables", observables)
         return observables
 
-    def observable(self, name: str) -> Any:
+    def _observable(self, name: str) -> Any:
         """One of the observables, computed alone: its program and its derivatives are shorter than those of all."""
         known: dict[str, Any] = self.__dict__.get("_observables") or self.__dict__.setdefault("_single", {})
         if name in known:

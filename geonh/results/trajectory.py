@@ -350,6 +350,8 @@ class Trajectory(Record):
             return trajectory.with_run(system=system.systems[0], modes=system)
         if not isinstance(system, System):
             raise TypeError(f"system must be a geonh System, got {shortly(system)}")
+        if trajectory.nodes.mode is not None and trajectory.state is not None:
+            raise TypeError(f"system must be the Modes of the run, got {shortly(system)}")
         refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 

@@ -23,7 +23,7 @@ from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.locating import Search, isolated, located, zeros_of
 from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_states, taken, targets_of, vectors
 from geonh.runs.modal_record import Switch
-from geonh.runs.modal_run import OFF, ModalRun, is_same
+from geonh.runs.modal_run import OFF, ModalRun, is_same_instant
 from geonh.runs.mode_functions import Bounded, Entry, Motion, Place, Timed
 from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps, just_before
 
@@ -285,7 +285,7 @@ class ModalBatch:
         plain = arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(axis=1, initial=0.0))
         k = owners.begins.state.k
         end = timed.t0 + (k + 1) * timed.dt
-        plain &= ~np.array([is_same(*one) for one in zip(at.t, end, timed.dt, strict=True)])
+        plain &= ~np.array([is_same_instant(*one) for one in zip(at.t, end, timed.dt, strict=True)])
         part = Entry(Place(at.t, arrived.g, arrived.xi), at.t, end - at.t, np.zeros(len(k), np.int64))
         begun, plain = self._entered(target, members, part, plain)
         bounded = Bounded(Timed(part.t0, part.dt, begun), np.ones(len(k), begun.state.k.dtype))

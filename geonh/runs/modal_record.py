@@ -1,4 +1,4 @@
-"""Records of a run with modes: nodes, transitions and events, and these joined."""
+"""Records of a run with modes: nodes and transitions, and these joined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from geonh.results.events import Crossings
 from geonh.results.modes import Switches
 from geonh.results.nodes import Nodes
 
@@ -55,11 +54,6 @@ class Record:
         """Row of the last node."""
         return self._rows[self._n - 1]
 
-    @property
-    def modes(self) -> list[int]:
-        """Modes of the nodes, each once."""
-        return np.unique(self._mode[: self._n]).tolist()
-
     def drop_last(self) -> None:
         """Remove the last node."""
         self._n -= 1
@@ -93,20 +87,6 @@ def joined_switches(earlier: Switches, later: Sequence[Switch]) -> Switches:
         return earlier
     columns = list(map(np.array, zip(*later, strict=True)))
     return earlier.joined(Switches(earlier.names, *columns[:-2]))
-
-
-def joined_crossings(found: Sequence[Crossings], names: Sequence[str], size: int, n: int) -> Crossings:
-    """Events of these names in all modes, of points with ``size`` entries and velocities of dimension n; nan for the
-    multipliers that a mode has not.
-    """
-    names, m = tuple(names), max((c.multipliers.shape[1] for c in found), default=0)
-    joined = Crossings.none(names, size, n, m)
-    for c in found:
-        lam = np.full((len(c.t), m), np.nan)
-        lam[:, : c.multipliers.shape[1]] = c.multipliers
-        which = np.array([names.index(c.names[i]) for i in c.which], np.int64)
-        joined = joined.joined(c._replace(names=names, which=which, multipliers=lam))
-    return joined
 
 
 def rows_at(nodes: Nodes, k: np.ndarray) -> np.ndarray:

@@ -23,11 +23,12 @@ from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import Own
 from geonh.mechanics.system import System
-from geonh.results.events import Crossings, Event, SlipEnds, WithRate
+from geonh.results.events import Crossings, Event, SlipEnds, WithRate, joined_crossings
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
+from geonh.runs.locating import SAME_INSTANT
 from geonh.runs.loop import portion
-from geonh.runs.modal_record import Record, Switch, joined_crossings, joined_switches
+from geonh.runs.modal_record import Record, Switch, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import SOON, Loops, ModeLoop, for_stiff_steps
 
@@ -39,6 +40,8 @@ ROUNDING = 1e-9
 """Part of a whole step within which a guard that is past zero by rounding comes back."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
+RECENT = 10
+"""Number of the last records of events among which those of one instant are looked for."""
 FEW = 9
 """Number of nodes besides those at whole numbers of steps for which there is room at first."""
 SAME = 4 * float(np.finfo(float).eps)
@@ -216,17 +219,19 @@ class ModalRun:
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
             if self.status is not Result.SUCCESS:
                 return
-            self._leave_zeros(loop)
-            guard = self._violated(loop)
-            if guard is not None:
-                continue
+            is_brief = is_same_instant(here.t, end, self.clock.dt)
+            if not is_brief:
+                self._leave_zeros(loop)
+                guard = self._violated(loop)
+                if guard is not None:
+                    continue
             watched, row = loop.begin, loop.buffer(1)
-            if failure is Result.STEP and abs(part) < 2 * SHORTEST * abs(end - begin):
+            if is_brief or (failure is Result.STEP and abs(part) < 2 * SHORTEST * abs(end - begin)):
                 watched = watched._replace(armed=np.float64(0.0))  # past it, the guard counts at the next part
             while int(watched.state.k) < 1 and self.status is Result.SUCCESS:  # twice where it may have an event
                 watched, status, _ = list(loop.pieces(watched, 1, 1, row))[-1]
                 self.status = Result(status)
-            is_long = abs(part) > SHORTEST * abs(end - begin)
+            is_long = not is_brief and abs(part) > SHORTEST * abs(end - begin)
             if self.status is Result.EVENT and is_long and np.any(loop.begin.values == 0):
                 found, values = loop.where_stopped()
                 if self._has_missed(loop, values, found):
@@ -268,6 +273,9 @@ class ModalRun:
     def _switched(self, k: int, guard: Crossings) -> Place:
         """Take the transition of a guard at its crossing: the place after it, in the next mode."""
         loop, source, before = self.loop, self.mode, self._place(guard)
+        if self.events and self._stops_with(k, guard):
+            self.status = Result.EVENT
+            return before
         name = guard.names[guard.which[0]]
         which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
         transition = loop.transitions[which]
@@ -288,17 +296,44 @@ class ModalRun:
         if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
             raise ValueError(
                 f"the reset of {transition.name!r} leads off the constraints of {chosen!r} at t = {before.t:g}: "
-                f"residual {arrived.residual:.2g}; leave reset= out to have the velocity projected on them"
+                f"residual {arrived.residual:.2g}; leave reset= out to have place and velocity projected on them"
             )
         self.add(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
         self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
         return Place(before.t, arrived.g, arrived.xi)
 
+    def _stops_with(self, k: int, guard: Crossings) -> bool:
+        """Record the events whose zero is at the instant of a guard, and by rounding after it, where the next mode
+        would leave it without an event; True if one of them stops the run.
+        """
+        loop, before, dt = self.loop, self._place(guard), self.clock.dt
+        if any(is_same_instant(t, before.t, dt) for t in (self.clock.t0, self._last_switch)):
+            return False  # a motion that begins at a zero leaves it without an event
+        loop.enter(Clock(before.t, dt), before, 0, before.t)
+        values, change = loop.begin.values, (loop.values_soon(loop.begin.state) - loop.begin.values) * (ROUNDING / SOON)
+        directions = np.array([event.direction for event in loop.guards + self.events])
+        zero_ahead = (values * change <= 0) & (np.abs(values) <= np.abs(change)) & (change * directions >= 0)
+        begin = before.t - ROUNDING * dt
+        known = {c.names[i] for c in self.crossings[-RECENT:] for i, t in zip(c.which, c.t, strict=True) if t >= begin}
+        ahead = [i for i in np.flatnonzero(loop.own & zero_ahead & (change != 0)) if loop.names[i] not in known]
+        stops, lam = [event.stop for event in self.events], guard.multipliers
+        lam = placed(lam, self.modes, self.mode) if lam.shape[1] else lam
+        for i in sorted(ahead, key=lambda i: stops[i - len(loop.guards)]):
+            self.crossings.append(Crossings(loop.names, np.array([i]), np.array([k]), *guard[3:6], lam))
+            if stops[i - len(loop.guards)]:
+                return True
+        return False
+
+    @property
+    def _last_switch(self) -> float:
+        """Time of the last transition; nan if there is none."""
+        return self.switches[-1].t if self.switches else self.since
+
     def _violated(self, loop: ModeLoop) -> Crossings | None:
         """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding; the value of one
         that is by rounding is set to zero, from which it leaves.
         """
-        values, state, clock = loop.begin.values.tolist(), loop.begin.state, loop.clock
+        values, state = loop.begin.values.tolist(), loop.begin.state
         self.leaves_zero = False
         for i, guard in enumerate(loop.guards):
             if self._opens(loop, i):
@@ -308,10 +343,8 @@ class ModalRun:
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
-            # a slip that vanishes within a short part changes less there than it is rounded
-            soon = float(loop.values_soon(state, SOON * self.clock.dt / clock.dt if vanished else SOON)[i])
-            back = ROUNDING * self.clock.dt / clock.dt  # of a shortened step, in which a guard's rate is measured
-            past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
+            soon = float(self._values_soon(loop)[i])
+            past = (values[i] + (soon - values[i]) * (ROUNDING / SOON)) * guard.direction > 0
             if soon < values[i] if vanished else past:
                 t = np.array([_beginning(loop)], float)
                 one, step = np.array([i]), np.array([int(state.k)])
@@ -344,15 +377,19 @@ class ModalRun:
         """Set values that are zero by rounding after a transition to zero, so that the motion leaves them without an
         event; not those of guards with a direction, which may lead past zero at the same instant.
         """
-        begin, clock = loop.begin, loop.clock
-        last = self.switches[-1].t if self.switches else self.since
-        if not is_same(last, _beginning(loop), self.clock.dt):
+        begin = loop.begin
+        if not is_same_instant(self._last_switch, _beginning(loop), self.clock.dt):
             return
         if np.any(loop.crosses_both_ways & (begin.values != 0)):
-            soon = loop.values_soon(begin.state)
-            change = (soon - begin.values) * (ROUNDING * self.clock.dt / clock.dt / SOON)
+            change = (self._values_soon(loop) - begin.values) * (ROUNDING / SOON)
             at_zero = loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
             loop.begin = begin._replace(values=np.where(at_zero, 0.0, begin.values))
+
+    def _values_soon(self, loop: ModeLoop) -> np.ndarray:
+        """Values of the events a small part of a whole step after the beginning of a loop, whose steps may be so short
+        that the values change by rounding alone.
+        """
+        return loop.values_soon(loop.begin.state, SOON * self.clock.dt / loop.clock.dt)
 
     def _time(self, k: int) -> float:
         return float(self.clock.t0 + k * self.clock.dt)
@@ -397,23 +434,22 @@ class ModalRun:
     def all_crossings(self, size: int) -> Crossings:
         """Events in all modes, of points with ``size`` entries, with as many multipliers as the nodes have."""
         names, n = self.event_names, self.system.group.dim
-        m = max(self._n_multipliers(mode) for mode in self.record.modes)
-        return joined_crossings([Crossings.none(names, size, n, m), *self.crossings], names, size, n)
+        return joined_crossings([Crossings.none(names, size, n, self.modes.n_rows), *self.crossings], names, size, n)
 
     @property
     def event_names(self) -> tuple[str, ...]:
         """Names of the events of the run, after those of an earlier run that it continues."""
         return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
 
-    def _n_multipliers(self, mode: int) -> int:
-        """Number of columns of multipliers in a mode."""
-        none = Crossings.none_of((), self.modes.systems[mode], self.state.g, self.clock.t0)
-        return placed(none.multipliers, self.modes, mode).shape[1]
-
 
 def _beginning(loop: ModeLoop) -> float:
     """Time at which a loop begins."""
     return float(loop.clock.t0 + int(loop.begin.state.k) * loop.clock.dt)
+
+
+def is_same_instant(t: float, other: float, dt: float) -> bool:
+    """True if two times of a run with steps dt are one instant, up to the accuracy with which zeros are located."""
+    return bool(abs(other - t) <= SAME_INSTANT * abs(dt)) or is_same(t, other, dt)
 
 
 def is_same(t: float, other: float, dt: float) -> bool:

@@ -38,6 +38,8 @@ ROUNDING = 1e-10
 """Rise of the energy, relative to it, that is none."""
 DRIFTED = 1e-12
 """Residual of holonomic constraints, m, of a method that does not keep them."""
+FAR = 1e-3
+"""Residual of holonomic constraints, m, that no drift explains: the reset leads to a place off them."""
 MUCH = 1e3
 """Largest residual of the velocity after a reset that is due to that, relative to it."""
 
@@ -239,19 +241,23 @@ def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
 
 
 def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
-    """Place on the constraints of a system, onto which the velocity is projected if wanted."""
+    """Place on the constraints of a system, onto which the velocity is projected if wanted; else the residual has that
+    of a place far off the holonomic ones.
+    """
     (system, projects), (t, g, xi) = tree, here
     before = system.holonomic_residual(system.at(g, t))
     g, _ = onto(system, g, t)
     x, on = system.at(g, t), system.projected_velocity
+    missed = jnp.zeros(())
     if projects:
         xi = on(x, xi)
     elif system.holonomic is not None:  # of methods that drift off φ = 0 the velocity is off by as much
         off = jnp.max(jnp.abs(before), initial=0.0)
+        missed = jnp.where(off > FAR, off, 0.0)
         residual = jnp.max(jnp.abs(system.constraint_residual(x, xi)), initial=0.0)
         drifted = (off > DRIFTED) & (residual <= MUCH * off * (1 + jnp.max(jnp.abs(xi))))
         xi = jnp.where(drifted, on(x, xi), xi)
-    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x)])
+    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x), missed[None]])
     return Arrived(g, xi, jnp.max(jnp.abs(residual), initial=0.0), system.momentum(x, xi))
 
 

@@ -545,7 +545,7 @@ def test_runs_with_modes_joined(tmp_path):
     np.testing.assert_allclose(run.g[-1], whole.g[-1], atol=1e-13)
     np.testing.assert_array_equal(again.nodes.mode, run.nodes.mode)
     assert run.mode[0] == "flight (1)"
-    assert run.mode[-1] == "flight (3)"
+    assert run.mode[-1] == "flight (2)"
     switches, n = run.switches, len(first.switches.t)
     assert n > 0
     np.testing.assert_array_equal(np.diff(switches.t) > 0, True)
@@ -575,6 +575,111 @@ def test_the_first_nodes_have_their_transitions():
         assert len(first) == n
     with pytest.raises(ValueError, match="the first nodes of a run"):
         gn.resume(run.first(7), 5)
+
+
+@functools.cache
+def free():
+    return gn.System(Translations(1), metric=[1.0], name="free")
+
+
+def surface(s, direction=1, name="surface"):
+    return gn.Event(lambda t, x, xi, lam: x[0] - s, direction=direction, name=name)
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize("dt", [0.1, 0.05, 0.01])
+@pytest.mark.parametrize("s", [0.3, 0.7, 1.0, 1.2])
+def test_transitions_at_nodes(method, dt, s):
+    """At instants that are those of nodes, up to rounding, each event is found once, and each guard crossed once."""
+    wanted = {"dt": dt, "method": method, "mode": "a", "g0": [0.0], "xi0": [1.0], "n_steps": int(1.5 / dt)}
+    clock, minus = (
+        gn.Event(f, name=n) for n, f in (("clock", lambda t, *_: t - s), ("minus", lambda t, x, *_: s - x[0]))
+    )
+    events = [clock, minus, surface(s, name="same")]
+    for reset in (None, lambda t, x, xi: 0.5 * xi):
+        modes = gn.Modes({"a": free(), "b": free()}, [gn.Transition("a", surface(s), "b", reset)])
+        run = gn.solve(modes, **wanted, events=events)
+        for found in (run.switches, *run.events.values()):
+            np.testing.assert_allclose(found.t, [s], atol=1e-13)
+        stopped = gn.solve(modes, **wanted, events=gn.Event(clock.function, stop=True))
+        assert stopped.status is Result.EVENT
+        assert len(stopped.switches.t) == 0
+    chain = [gn.Transition("a", surface(s), "b"), gn.Transition("b", surface(s), "c")]
+    run = gn.solve(gn.Modes({"a": free(), "b": free(), "c": free()}, chain), **wanted)
+    np.testing.assert_allclose(run.switches.t, [s, s], atol=1e-13)
+    np.testing.assert_allclose(run.g[:, 0], run.t, atol=1e-13)
+    back = lambda t, x, xi: -xi  # noqa: E731
+    walls = [gn.Transition("a", surface(s), "a", back), gn.Transition("a", surface(0.0, -1, "wall"), "a", back)]
+    run = gn.solve(gn.Modes({"a": free()}, walls), **wanted | {"g0": [0.1], "n_steps": int(5 / dt)})
+    np.testing.assert_allclose(run.switches.t, s * np.arange(1, len(run.switches.t) + 1) - 0.1, atol=1e-12)
+    np.testing.assert_allclose(run.g[:, 0], np.abs((run.t + 0.1 + s) % (2 * s) - s), atol=1e-12)
+
+
+def test_one_clock_switches_to_and_fro():
+    light = {
+        name: gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u, a=a: jnp.array([a]))
+        for name, a in (("go", 1.0), ("stop", -1.0))
+    }
+    clock = lambda t, x, xi, lam: jnp.sin(jnp.pi * t)  # noqa: E731
+    red, green = gn.Event(clock, direction=-1, name="red"), gn.Event(clock, direction=1, name="green")
+    modes = gn.Modes(light, [gn.Transition("go", red, "stop"), gn.Transition("stop", green, "go")])
+    for dt in (0.07, 0.1, 0.125):
+        run = gn.solve(modes, mode="go", g0=[0.0], xi0=[0.0], dt=dt, n_steps=int(9.9 / dt))
+        np.testing.assert_allclose(run.switches.t, np.arange(1, 10), atol=1e-12)
+
+
+def test_an_event_at_a_transition_that_its_value_has_not_passed_yet():
+    """Of sin(πt), zero after t = 1 by its rounding, at which the mode ends exactly."""
+    modes = gn.Modes({"a": free(), "b": free()}, [gn.Transition("a", surface(1.0), "b")])
+    event = gn.Event(lambda t, x, xi, lam: jnp.sin(jnp.pi * t), name="second", stop=True)
+    run = gn.solve(modes, mode="a", g0=[0.25], xi0=[1.0], t0=0.25, dt=0.125, n_steps=12, events=event)
+    assert run.message == "modes: stopped at an event, 'second', at t = 1"
+    again = gn.resume(run, 6)
+    np.testing.assert_array_equal(again.events["second"].t, run.events["second"].t)
+    further = gn.resume(run, 6, events=())
+    assert further.mode[-1] == "b"
+
+
+def test_the_first_nodes_of_a_run_that_stopped(tmp_path):
+    events = [
+        gn.Event(lambda t, x, xi, lam: xi[0], name="top"),
+        gn.Event(lambda t, *_: t - 1.1, stop=True, name="clock"),
+    ]
+    for system, mode in ((bouncing(), {"mode": "flight"}), (particle(), {})):
+        run = gn.solve(system, g0=[1.0], xi0=[0.0], dt=1e-2, n_steps=300, method="gauss4", events=events, **mode)
+        assert run.status is Result.EVENT
+        first = run.first(60)
+        assert "reached the end" in first.message
+        np.testing.assert_array_equal(gn.Trajectory.load(first.save(tmp_path / "first.nc")).t, first.t)
+        fly = gn.solve(particle(), g0=first.g[-1], xi0=first.xi[-1], t0=first.t[-1], dt=1e-2, n_steps=5)
+        assert np.all(np.diff(gn.join(first, fly).t) >= 0)
+
+
+def test_joined_runs_have_the_events_of_all_and_names_of_their_own(tmp_path):
+    top = gn.Event(lambda t, x, xi, lam: xi[0], name="top")
+    given = {"mode": "flight", "dt": 1e-2, "n_steps": 100, "method": "gauss4", "events": top}
+    a = gn.solve(bouncing(), g0=[1.0], xi0=[0.0], **given)
+    b = gn.solve(bouncing(), g0=a.g[-1], xi0=a.xi[-1], t0=a.t[-1], **given)
+    pieces = [a, b]
+    for _ in range(4):
+        at = pieces[-1]
+        pieces.append(gn.solve(particle(), g0=at.g[-1], xi0=at.xi[-1], t0=at.t[-1], dt=1e-2, n_steps=5))
+    run = functools.reduce(gn.join, pieces)
+    flights, particles = [f"flight ({i})" for i in (1, 2)], [f"particle ({i})" for i in (1, 2, 3, 4)]
+    assert sorted(run.switches.names) == sorted(flights + particles)
+    assert gn.join(*pieces).switches.names == (*flights, *particles)
+    loaded = gn.Trajectory.load(run.save(tmp_path / "joined.nc"))
+    for joined in (run, loaded):
+        np.testing.assert_array_equal(joined.events["top"].t, [*a.events["top"].t, *b.events["top"].t])
+
+
+def test_a_reset_to_a_place_off_the_constraints_is_refused():
+    shelf = gn.System(Translations(2), metric=[1.0, 1.0], holonomic=lambda x: jnp.stack([x[1] - 0.5]), name="shelf")
+    fall = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="fall")
+    floor = gn.Event(lambda t, x, xi, lam: x[1], direction=-1, name="floor")
+    modes = gn.Modes({"a": fall, "b": shelf}, [gn.Transition("a", floor, "b", lambda t, x, xi: (x, xi.at[1].set(0.0)))])
+    with pytest.raises(ValueError, match=r"the reset of 'floor' leads off the constraints of 'b' .* residual 0\.5"):
+        gn.solve(modes, mode="a", g0=[0.0, 1.0], xi0=[0.5, 0.0], dt=0.02, n_steps=40)
 
 
 @pytest.mark.parametrize("from_file", [False, True])
