@@ -319,7 +319,9 @@ class ModalRun:
         stops, lam = [event.stop for event in self.events], guard.multipliers
         lam = placed(lam, self.modes, self.mode) if lam.shape[1] else lam
         for i in sorted(ahead, key=lambda i: stops[i - len(loop.guards)]):
-            self.crossings.append(Crossings(loop.names, np.array([i]), np.array([k]), *guard[3:6], lam))
+            self.crossings.append(
+                Crossings(loop.names, np.array([i]), np.array([k]), guard.t, guard.g_vector, guard.xi, lam)
+            )
             if stops[i - len(loop.guards)]:
                 return True
         return False
