@@ -3,7 +3,8 @@
 On demand: ``pytest -m benchmark -s tests/benchmarks/test_growth.py``, or ``python tests/benchmarks/test_growth.py``,
 with ``--page`` to renew table and figure of docs/growth.md, and with a number to stop at so many velocities; beside
 MuJoCo's RK4 on the same chain where ``mujoco`` is installed (the extra ``benchmark``). Each cell is a process of its
-own; times are those of its CPU, a step the shortest of several runs.
+own; times are those of its CPU, a step the shortest of several runs. ``--derived`` renews the second table, of
+gradients and ensembles beside a run.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("GEONH_CACHE", "off")
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,6 +43,9 @@ SIZES = {"chain": (1, 2, 3, 4, 6, 8, 10, 12, 14, 17, 20), "train": (1, 2, 3, 4, 
 TITLES = {"chain": "chain of bodies on ball joints", "train": "body with trailers, n − 2 forms"}
 PAGE = Path(__file__).parents[2] / "docs" / "growth.md"
 MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
+DERIVED_MARKS = ("<!-- derived: begin -->", "<!-- derived: end -->")
+DERIVED_SIZES = {"chain": (2, 4, 8), "train": (3, 8, 12)}
+FEW, MEMBERS, DERIVED_SETTLED = 200, 256, 20.0
 
 
 def chain(n):
@@ -105,6 +110,62 @@ def ran(system, start, method):
     run = gn.solve(system, method, **start, n_steps=STEPS, save_every=STEPS)
     assert run.success
     return (time.process_time() - begun) / STEPS
+
+
+class Derived(NamedTuple):
+    """First gradient beside the first run, gradient beside the run, and a member's step beside that of one run."""
+
+    first: float
+    gradient: float
+    member: float
+
+
+def derived(kind, n):
+    """Gradient of ``integrate`` by the start with ``gauss4``, and members with ``rkmk4``, in this process."""
+    system, start = (chain if kind == "chain" else train)(n)
+    begun = time.process_time()
+    gn.solve(system, "gauss4", **start, n_steps=FEW)
+    first = time.process_time() - begun
+
+    def squared(xi0):
+        end = gn.integrate(system, "gauss4", **{**start, "xi0": xi0}, n_steps=FEW).xi[-1]
+        return end @ end
+
+    with gn.float64():
+        gradient, xi0 = jax.jit(jax.grad(squared)), jnp.asarray(start["xi0"])
+        begun = time.process_time()
+        gradient(xi0).block_until_ready()
+        first_gradient = time.process_time() - begun
+        settled = best(lambda: gradient(xi0).block_until_ready(), DERIVED_SETTLED, time.process_time)
+    run = best(lambda: gn.solve(system, "gauss4", **start, n_steps=FEW), DERIVED_SETTLED, time.process_time)
+    many = {**start, "xi0": np.tile(start["xi0"], (MEMBERS, 1))}
+    member = best(lambda: gn.solve_ensemble(system, "rkmk4", **many, n_steps=FEW, save_every=FEW), DERIVED_SETTLED)
+    one = best(lambda: gn.solve(system, "rkmk4", **start, n_steps=STEPS, save_every=STEPS), DERIVED_SETTLED)
+    return Derived(first_gradient / first, settled / run, member / MEMBERS / FEW / (one / STEPS))
+
+
+def best(call, seconds, clock=time.perf_counter):
+    """Least time of a call, in runs that take that long together."""
+    until, least = time.perf_counter() + seconds, np.inf
+    while time.perf_counter() < until:
+        begun = clock()
+        call()
+        least = min(least, clock() - begun)
+    return least
+
+
+def derived_table():
+    """Lines of the second table."""
+    heads = "first gradient ÷ first run", "gradient ÷ run", "member's step ÷ step of one run"
+    lines = [f"| system | velocities | {' | '.join(heads)} |", "|---" * 5 + "|"]
+    for kind, sizes in DERIVED_SIZES.items():
+        for n in sizes:
+            asked = [sys.executable, __file__, "--derived-cell", kind, str(n)]
+            ran = subprocess.run(asked, capture_output=True, text=True, check=True)
+            cells = " | ".join(of_three_digits(float(word)) for word in ran.stdout.split()[-3:])
+            lines.append(f"| {TITLES[kind]} | {3 * n if kind == 'chain' else n + 3} | {cells} |")
+            print(lines[-1], flush=True)
+    return lines
 
 
 def apart(kind, n, method):
@@ -193,13 +254,21 @@ def drawn(rows, path):
 
 def renew_page(rows):
     """Write table and figure into the page."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
-    machine = platform.processor() or platform.machine()
-    where = f"Measured on {machine}, {date.today()}: CPU time of the first call, of a step, memory of the process."
+    where = f"Measured on {this_machine()}: CPU time of the first call, of a step, memory of the process."
     heads = ["system", "velocities", *(f"`{m}`" for m in METHODS), "MuJoCo's RK4 on the chain"]
     made = [where, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(line(*row) for row in rows)]
-    PAGE.write_text(before + "\n".join([MARKS[0], *made, MARKS[1]]) + rest.split(MARKS[1])[1], encoding="utf-8")
+    put_between(MARKS, made)
     drawn(rows, PAGE.parent / "images" / "growth.png")
+
+
+def this_machine():
+    return f"{platform.processor() or platform.machine()}, {date.today()}"
+
+
+def put_between(marks, lines):
+    """Replace the lines of the page between two marks."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(marks[0])
+    PAGE.write_text(before + "\n".join([marks[0], *lines, marks[1]]) + rest.split(marks[1])[1], encoding="utf-8")
 
 
 def test_cost_grows_without_a_jump():
@@ -217,6 +286,10 @@ if __name__ == "__main__":
     if "--cell" in sys.argv:
         kind, n, method = sys.argv[-3:]
         print(*measured(kind, int(n), method))
+    elif "--derived-cell" in sys.argv:
+        print(*derived(sys.argv[-2], int(sys.argv[-1])))
+    elif "--derived" in sys.argv:
+        put_between(DERIVED_MARKS, [f"Measured on {this_machine()}.", "", *derived_table()])
     else:
         result = table(*(int(word) for word in sys.argv[1:] if word.isdigit()))
         if "--page" in sys.argv:
