@@ -19,7 +19,7 @@ from geonh.results.dense import end_of
 from geonh.results.events import Crossings, joined_crossings
 from geonh.results.modes import Switches, padded
 from geonh.results.nodes import Node, Nodes
-from geonh.results.observables import observe
+from geonh.results.observables import OF_ROWS, observe
 from geonh.results.record import RunState
 from geonh.results.same_system import as_data, refuse_another_space
 from geonh.results.trajectory import Trajectory
@@ -81,7 +81,10 @@ def join(*pieces: Trajectory) -> Trajectory:
     mode = np.concatenate([_modes(piece) + n for piece, n in zip(pieces, earlier[:-1], strict=True)])
     nodes = Nodes(k, g_vector, p_plus, p_minus, t, mode)
     places = [np.arange(begin, end) for begin, end in itertools.pairwise(edges)]
-    loaded = padded([piece.observables for piece in pieces], places, len(k))
+    parts = [piece.observables for piece in pieces]
+    m = max(part["multipliers"].shape[1] for part in parts)
+    columns = {name: m for name in OF_ROWS if any(name in part for part in parts)}
+    loaded = padded(parts, places, len(k), columns)
     switches = Switches.none(names, g_vector.shape[1], p_plus.shape[1])
     for piece, edge, step, n in zip(pieces, edges[:-1], steps, earlier[:-1], strict=True):
         if edge:
@@ -91,7 +94,7 @@ def join(*pieces: Trajectory) -> Trajectory:
     attributes = {**first.attributes, "modes": names, "state_mode": int(mode[-1])}
     if first.system is not None:  # of Modes, that of the first of them
         attributes |= {"system": first.system.name, "parameters": as_data(first.system.parameters)}
-    crossings = _joined_events(pieces, steps, loaded["multipliers"].shape[1])
+    crossings = _joined_events(pieces, steps, m)
     run = RunState(system=first.system, method=first.method, crossings=crossings, switches=switches)
     return replace(first, nodes=nodes, run=run, status=pieces[-1].status, attributes=attributes, loaded=loaded)
 

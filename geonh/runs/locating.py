@@ -33,7 +33,7 @@ FAR = 8.0
 TURN = 0.5
 """Rotation of a step, rad, from which values at nodes may hide how a function changes between them."""
 SAME_INSTANT = 1e-12
-"""Part of a step within which zeros of events are at one instant."""
+"""Part of a step by which zeros of events at one instant are apart at least, where their order differs by 1."""
 
 
 class EventWarning(UserWarning):
@@ -128,12 +128,15 @@ class Notices:
     whose : str
         Whose events they are, for a warning.
     n_guards : int
-        Number of the first events that are guards of transitions, which come last of those at one instant.
+        Number of the first events that are guards of transitions, which come last of those at one instant, in their
+        order.
     """
 
     def __init__(self, events: tuple[Event, ...], whose: str = "", n_guards: int = 0) -> None:
         self._events, self._whose = events, whose
-        self._order = np.array([2 if i < n_guards else int(event.stop) for i, event in enumerate(events)], float)
+        self._order = np.array(
+            [order_of_guard(i) if i < n_guards else event.stop for i, event in enumerate(events)], float
+        )
         self._given = set[tuple[int, str]]()
 
     def forget(self) -> None:
@@ -167,6 +170,11 @@ class Notices:
             self._given.add((event, does))
             name = self._events[event].name
             warnings.warn(f"event {name!r} {does} {where}: {so}", EventWarning, stacklevel=4)
+
+
+def order_of_guard(i: Any) -> Any:
+    """Order of a guard of that index among the zeros at one instant, less than 5: events have 0, and 1 if they stop."""
+    return 2 + np.minimum(i, 10) / 4
 
 
 def within_step(problem: Problem, node: Node) -> Problem:

@@ -20,7 +20,7 @@ from geonh.mechanics.own_values import Own
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
-from geonh.runs.locating import Search, isolated, located, zeros_of
+from geonh.runs.locating import SAME_INSTANT, Search, isolated, located, order_of_guard, zeros_of
 from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_states, taken, targets_of, vectors
 from geonh.runs.modal_record import Switch
 from geonh.runs.modal_run import OFF, ModalRun, is_same_instant
@@ -223,7 +223,7 @@ class ModalBatch:
         zeros = zeros_of(there, which[there], taken(found.zero, there), begin[there], found.change[there])
         owner = row[there]
         hard[owner[zeros.jumped]] = True
-        first = np.lexsort((zeros.t, owner))
+        first = np.lexsort((zeros.t + SAME_INSTANT * step.dt[owner] * order_of_guard(zeros.which), owner))
         first = first[np.concatenate([[True], np.diff(owner[first]) > 0])[: len(first)]]
         crossed = Crossed(owner[first], zeros.which[first], zeros.t[first], zeros.g_vector[first], zeros.xi[first])
         none = np.ones(len(hard), bool)

@@ -27,13 +27,15 @@ from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.modes import Modes
 from geonh.results.traced_modes import TracedModes
-from geonh.runs.modal_moves import Crossing, Linearised, ModalProblem, Move, Pulled, Pushed, Step
+from geonh.runs.modal_moves import BRIEF, METHOD, STIFF, Crossing, Linearised, ModalProblem, Move, Pulled, Pushed, Step
 from geonh.runs.modal_record import rows_at
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_functions import Place
 from geonh.runs.start import as_start, known_sound
 from geonh.runs.switching import as_forward_span, refuse_for_modes
 
+SHORT = 1e-4
+"""Part of a step below which a move is brief."""
 SAME = 1e-8
 """Tolerance, relative to 1 and their largest entry, within which a move done again ends at the same place."""
 
@@ -194,11 +196,13 @@ class ModalSteps(HostOperation):
         at, k, until, at_once = 0, [], [], []
         while at + 1 < len(y):
             switch = before.get(at + 1)
+            is_brief = abs(y[at + 1, 0] - y[at, 0]) < SHORT * abs(float(run.clock.dt))
+            by = STIFF if at + 1 in stiff else BRIEF if is_brief else METHOD
             if switch is None:
-                kind, to = Step(int(nodes.mode[at]), at + 1 in stiff), at + 1
+                kind, to = Step(int(nodes.mode[at]), by), at + 1
             else:
                 transition = self._transitions(run.modes, switch.source)[switch.which]
-                kind, to = Crossing(switch.source, transition, switch.target, at + 1 in stiff), at + 2
+                kind, to = Crossing(switch.source, transition, switch.target, by), at + 2
             moves.append((kind, at, to))
             k.append(float(nodes.k[to]))
             until.append(y[to, 0])

@@ -26,12 +26,15 @@ from geonh.engine import Parts
 from geonh.groups.base import ArrayLike, Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
+from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.results.modes import Transition
 from geonh.results.nodes import Node
 from geonh.runs.locating import within_step
 from geonh.runs.mode_functions import Place, arrived_at, left_by
 from geonh.runs.mode_loop import for_stiff_steps
+
+METHOD, STIFF, BRIEF = "method", "stiff", "brief"
 
 
 class ModalProblem(NamedTuple):
@@ -77,14 +80,14 @@ def place(system: System, y: Array) -> Place:
 
 @dataclass(frozen=True)
 class Step:
-    """Step in a mode to a node of the run, of the method or of the one for ``stiff`` steps."""
+    """Step in a mode to a node of the run, ``by`` the method, the one for stiff steps or for brief ones."""
 
     mode: int
-    stiff: bool = False
+    by: str = METHOD
 
     def __call__(self, problem: ModalProblem, move: Move) -> Array:
         """Place after it, as a vector."""
-        problem = _of_stiff(problem) if self.stiff else problem
+        problem = _by(self.by, problem)
         system = problem.systems[self.mode]
         here, clock = place(system, move.y), problem.clock
         end = clock.t0 + move.k * clock.dt
@@ -98,11 +101,11 @@ class Crossing:
     mode: int
     transition: int
     target: int
-    stiff: bool = False
+    by: str = METHOD
 
     def __call__(self, problem: ModalProblem, move: Move) -> Array:
         """Place after the transition, as a vector."""
-        problem = _of_stiff(problem) if self.stiff else problem
+        problem = _by(self.by, problem)
         system, target = problem.systems[self.mode], problem.systems[self.target]
         transition = problem.transitions[self.transition]
         here = place(system, move.y)
@@ -126,8 +129,13 @@ class Crossing:
         return flat(target, Place(t, after.g, after.xi))
 
 
-def _of_stiff(problem: ModalProblem) -> ModalProblem:
-    return problem._replace(method=for_stiff_steps(problem.method))
+def _by(which: str, problem: ModalProblem) -> ModalProblem:
+    """Problem of moves by another method: brief ones by an explicit one, of an error far below rounding, as equations
+    of implicit ones divide by the length.
+    """
+    if which == METHOD:
+        return problem
+    return problem._replace(method=for_stiff_steps(problem.method) if which == STIFF else RKMK(4))
 
 
 def _problem(problem: ModalProblem, system: System, here: Place, span: Array) -> Problem:

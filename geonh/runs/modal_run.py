@@ -37,7 +37,10 @@ MOST = 1000
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""
 ROUNDING = 1e-9
-"""Part of a whole step within which a guard that is past zero by rounding comes back."""
+"""Part of a whole step within which a guard that is past zero by rounding comes back; and more where the time is so
+long that it is rounded by more."""
+INSTANT = 5 * SAME_INSTANT
+"""Part of a whole step within which events and transitions are at one instant."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 RECENT = 10
@@ -135,6 +138,7 @@ class ModalRun:
         if (mode, stiff) not in self.loops:
             method = for_stiff_steps(self.method) if stiff else self.method
             self.loops[mode, stiff] = ModeLoop(self.modes, mode, method, self.clock.controls, self.events)
+        self.loops[mode, stiff].step = abs(float(self.clock.dt))
         return self.loops[mode, stiff]
 
     def advance(self, end: int) -> None:
@@ -310,10 +314,11 @@ class ModalRun:
         if any(is_same_instant(t, before.t, dt) for t in (self.clock.t0, self._last_switch)):
             return False  # a motion that begins at a zero leaves it without an event
         loop.enter(Clock(before.t, dt), before, 0, before.t)
-        values, change = loop.begin.values, (loop.values_soon(loop.begin.state) - loop.begin.values) * (ROUNDING / SOON)
+        values, window = loop.begin.values, self._rounding(before.t, INSTANT)
+        change = (loop.values_soon(loop.begin.state) - values) * (window / SOON)
         directions = np.array([event.direction for event in loop.guards + self.events])
         zero_ahead = (values * change <= 0) & (np.abs(values) <= np.abs(change)) & (change * directions >= 0)
-        begin = before.t - ROUNDING * dt
+        begin = before.t - window * dt
         known = {c.names[i] for c in self.crossings[-RECENT:] for i, t in zip(c.which, c.t, strict=True) if t >= begin}
         ahead = [i for i in np.flatnonzero(loop.own & zero_ahead & (change != 0)) if loop.names[i] not in known]
         stops, lam = [event.stop for event in self.events], guard.multipliers
@@ -346,7 +351,8 @@ class ModalRun:
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
             soon = float(self._values_soon(loop)[i])
-            past = (values[i] + (soon - values[i]) * (ROUNDING / SOON)) * guard.direction > 0
+            back = self._rounding(_beginning(loop), ROUNDING)
+            past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
             if soon < values[i] if vanished else past:
                 t = np.array([_beginning(loop)], float)
                 one, step = np.array([i]), np.array([int(state.k)])
@@ -383,9 +389,14 @@ class ModalRun:
         if not is_same_instant(self._last_switch, _beginning(loop), self.clock.dt):
             return
         if np.any(loop.crosses_both_ways & (begin.values != 0)):
-            change = (self._values_soon(loop) - begin.values) * (ROUNDING / SOON)
+            window = self._rounding(_beginning(loop), INSTANT)
+            change = (self._values_soon(loop) - begin.values) * (window / SOON)
             at_zero = loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
             loop.begin = begin._replace(values=np.where(at_zero, 0.0, begin.values))
+
+    def _rounding(self, t: float, part: float) -> float:
+        """Part of a whole step within which times around t are not distinguished, at least the one given."""
+        return part + 2 * SAME * abs(t / float(self.clock.dt))
 
     def _values_soon(self, loop: ModeLoop) -> np.ndarray:
         """Values of the events a small part of a whole step after the beginning of a loop, whose steps may be so short
@@ -451,7 +462,7 @@ def _beginning(loop: ModeLoop) -> float:
 
 def is_same_instant(t: float, other: float, dt: float) -> bool:
     """True if two times of a run with steps dt are one instant, up to the accuracy with which zeros are located."""
-    return bool(abs(other - t) <= SAME_INSTANT * abs(dt)) or is_same(t, other, dt)
+    return bool(abs(other - t) <= INSTANT * abs(dt)) or is_same(t, other, dt)
 
 
 def is_same(t: float, other: float, dt: float) -> bool:

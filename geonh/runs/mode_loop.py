@@ -27,6 +27,7 @@ from geonh.mechanics.own_values import OfOwn, Own, StepOfOwn
 from geonh.results.events import Crossings, Event, SlipEnds, careful_guards
 from geonh.results.modes import Modes, Transition
 from geonh.results.nodes import Node
+from geonh.results.zeros import NEAREST
 from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.locating import Notices, Search, Zeros, located
 from geonh.runs.mode_functions import (
@@ -62,6 +63,8 @@ RUNS = 8
 """Number of different problems whose programs are kept for further runs."""
 NEARBY = 1e-6
 """Distance before a zero at which a step must succeed, relative to its own."""
+SHORT = 1e-9
+"""Part of a whole step in which values of events change by little more than rounding."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 
@@ -129,6 +132,8 @@ class ModeLoop(Watching):
         self._parts = Partition.of(self._problem)
         self.notices = Notices(self._problem.events, n_guards=len(self.guards))
         self.names = tuple(event.name for event in self._problem.events)
+        self.step = np.inf
+        """Length of a whole step, s, set by the run that uses the loop."""
         self.own = np.isin(self.names, [event.name for event in events])
         """True for the events of the run, false for guards."""
         self.crosses_both_ways = np.array(
@@ -265,6 +270,18 @@ class ModeLoop(Watching):
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
         return Result.STEP if first_of_batch(self.gains(_alone(step))) else failure
+
+    def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
+        """Sign changes of events, but for those of functions that leave a zero at the beginning, near it: in a part of
+        a step that is short, too, rounding makes them. In one that is shorter still, values change by little more than
+        it, and no jump is seen.
+        """
+        zeros = super()._zeros(here, after, which)
+        if abs(self.clock.dt) < SHORT * self.step < np.inf:
+            zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
+        begin = self.clock.t0 + here.state.k * self.clock.dt
+        leaves = (here.values[zeros.which] == 0) & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        return Zeros(*(part[~leaves] for part in zeros))
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
         """True if the step to just before a zero fails; not of a slip, of which short ones have no direction there."""

@@ -615,6 +615,29 @@ def test_transitions_at_nodes(method, dt, s):
     np.testing.assert_allclose(run.g[:, 0], np.abs((run.t + 0.1 + s) % (2 * s) - s), atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_walls_hold_for_long_at_instants_near_nodes(method, direction):
+    """Impacts wander over instants at nodes by rounding, 20 000 steps long."""
+    back = lambda t, x, xi: -xi  # noqa: E731
+    left, right = surface(0.0, -direction, "left"), surface(0.6, direction, "right")
+    walls = gn.Modes({"a": free()}, [gn.Transition("a", right, "a", back), gn.Transition("a", left, "a", back)])
+    events = surface(0.6, 0, "at right"), surface(0.0, 0, "at left")
+    run = gn.solve(walls, method, mode="a", g0=[0.1], xi0=[1.0], dt=0.1, n_steps=20_000, events=events)
+    assert len(run.switches.t) == 3333
+    assert (run.g.min(), run.g.max()) == pytest.approx((0.0, 0.6), abs=1e-11)
+    assert [len(section.t) for section in run.events.values()] == [1667, 1666]
+
+
+def test_events_just_after_a_transition_just_before_a_node():
+    draw = np.random.default_rng(3)
+    modes = gn.Modes({"a": free(), "b": free()}, [gn.Transition("a", surface(0.3), "b", lambda t, x, xi: 0.5 * xi)])
+    events = surface(0.3, name="same"), gn.Event(lambda t, *_: t - 0.3, name="clock")
+    for before in [*10.0 ** draw.uniform(-14, -6, 30), *-(10.0 ** draw.uniform(-14, -6, 10)), 1.2e-13, 1.6e-13]:
+        run = gn.solve(modes, "rkmk4", mode="a", g0=[before], xi0=[1.0], dt=0.1, n_steps=10, events=events)
+        assert [len(found.t) for found in (run.switches, *run.events.values())] == [1, 1, 1], before
+
+
 def test_one_clock_switches_to_and_fro():
     light = {
         name: gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u, a=a: jnp.array([a]))
@@ -638,6 +661,16 @@ def test_an_event_at_a_transition_that_its_value_has_not_passed_yet():
     np.testing.assert_array_equal(again.events["second"].t, run.events["second"].t)
     further = gn.resume(run, 6, events=())
     assert further.mode[-1] == "b"
+
+
+def test_the_first_guard_in_the_list_is_crossed_at_one_instant():
+    guards = surface(0.4, 1, "place"), gn.Event(lambda t, *_: t - 0.4, direction=1, name="clock")
+    for first in (0, 1):
+        transitions = [gn.Transition("a", guard, target) for guard, target in zip(guards, "bc", strict=True)]
+        modes = gn.Modes({name: free() for name in "abc"}, transitions[:: -1 if first else 1])
+        for dt in (0.05, 0.0625, 0.07):
+            run = gn.solve(modes, mode="a", g0=[0.0], xi0=[1.0], dt=dt, n_steps=int(0.6 / dt))
+            assert run.mode[-1] == "bc"[first]
 
 
 def test_the_first_nodes_of_a_run_that_stopped(tmp_path):
