@@ -31,7 +31,7 @@ from geonh.mechanics.system import System
 from geonh.results.modes import Transition
 from geonh.results.nodes import Node
 from geonh.runs.locating import within_step
-from geonh.runs.mode_functions import Place, arrived_at, left_by
+from geonh.runs.mode_functions import Place, arrived_at, drifts_off, left_by
 from geonh.runs.mode_loop import for_stiff_steps
 
 METHOD, STIFF, BRIEF = "method", "stiff", "brief"
@@ -125,7 +125,7 @@ class Crossing:
 
         t, g, xi = lax.cond(move.at_once, lambda: (here.t, here.g, here.xi), crossed)
         g, xi, _ = left_by((system, transition.reset, problem.clock.controls), Place(t, g, xi))
-        after = arrived_at((target, transition.reset is None), Place(t, g, xi))
+        after = arrived_at((target, transition.reset is None, drifts_off(problem.method)), Place(t, g, xi))
         return flat(target, Place(t, after.g, after.xi))
 
 

@@ -19,7 +19,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.validators import shortly
 from geonh.geometry.field import as_array, called, takes_parameters
 from geonh.groups.base import Point, as_point
-from geonh.integrators.base import Problem
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
@@ -36,12 +36,10 @@ GAIN = 1e-3
 """Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
 ROUNDING = 1e-10
 """Rise of the energy, relative to it, that is none."""
-DRIFTED = 1e-12
-"""Residual of holonomic constraints, m, of a method that does not keep them."""
-FAR = 0.1
-"""Residual of holonomic constraints, m, that drift seldom explains: the reset leads to a place off them."""
+FAR = 1e-3
+"""Residual of holonomic constraints, m, that is no rounding: the reset leads to a place off them."""
 MUCH = 1e3
-"""Largest residual of the velocity after a reset that is due to that, relative to it."""
+"""Largest residual of the velocity after a reset that is due to a drift, relative to it."""
 
 
 class Place(NamedTuple):
@@ -240,25 +238,30 @@ def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
     return Left(*moved(reset, t, g, xi, *more), p)
 
 
-def arrived_at(tree: tuple[System, bool], here: Place) -> Arrived:
+def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:
     """Place on the constraints of a system, onto which the velocity is projected if wanted; else the residual has that
-    of a place far off the holonomic ones.
+    of a place far off the holonomic ones. Of a method that drifts off these a place is left where it is, with a
+    velocity along them.
     """
-    (system, projects), (t, g, xi) = tree, here
-    before = system.holonomic_residual(system.at(g, t))
-    g, _ = onto(system, g, t)
+    (system, projects, drifts), (t, g, xi) = tree, here
+    off = jnp.max(jnp.abs(system.holonomic_residual(system.at(g, t))), initial=0.0)
+    if projects or not drifts:
+        g, _ = onto(system, g, t)
     x, on = system.at(g, t), system.projected_velocity
-    missed = jnp.zeros(())
+    missed = jnp.zeros(()) if projects or drifts else jnp.where(off > FAR, off, 0.0)
     if projects:
         xi = on(x, xi)
-    elif system.holonomic is not None:  # of methods that drift off φ = 0 the velocity is off by as much
-        off = jnp.max(jnp.abs(before), initial=0.0)
-        missed = jnp.where(off > FAR, off, 0.0)
+    elif drifts and system.holonomic is not None:  # the velocity is off by as much
         residual = jnp.max(jnp.abs(system.constraint_residual(x, xi)), initial=0.0)
-        drifted = (off > DRIFTED) & (residual <= MUCH * off * (1 + jnp.max(jnp.abs(xi))))
-        xi = jnp.where(drifted, on(x, xi), xi)
-    residual = jnp.concatenate([system.constraint_residual(x, xi), system.holonomic_residual(x), missed[None]])
+        xi = jnp.where(residual <= MUCH * off * (1 + jnp.max(jnp.abs(xi))), on(x, xi), xi)
+    kept = [missed[None]] if drifts and not projects else [missed[None], system.holonomic_residual(x)]
+    residual = jnp.concatenate([system.constraint_residual(x, xi), *kept])
     return Arrived(g, xi, jnp.max(jnp.abs(residual), initial=0.0), system.momentum(x, xi))
+
+
+def drifts_off(method: Integrator) -> bool:
+    """True for a method that does not keep constraints."""
+    return method.guarantees.constraint == "none"
 
 
 def point(flat: np.ndarray, like: Point) -> Point:

@@ -41,6 +41,7 @@ from geonh.runs.mode_functions import (
     Timed,
     arrived_at,
     at_node_timed,
+    drifts_off,
     entered,
     isolated_timed,
     left_by,
@@ -132,6 +133,7 @@ class ModeLoop(Watching):
         self._parts = Partition.of(self._problem)
         self.notices = Notices(self._problem.events, n_guards=len(self.guards))
         self.names = tuple(event.name for event in self._problem.events)
+        self._drifts = drifts_off(method)
         self.step = np.inf
         """Length of a whole step, s, set by the run that uses the loop."""
         self.own = np.isin(self.names, [event.name for event in events])
@@ -346,7 +348,9 @@ class ModeLoop(Watching):
         constraints.
         """
         if projects not in self._arriving:
-            self._arriving[projects] = self._program(arrived_at, (self.system, projects), first_of_batch(places.what))
+            self._arriving[projects] = self._program(
+                arrived_at, (self.system, projects, self._drifts), first_of_batch(places.what)
+            )
         return self._arriving[projects](places)
 
 

@@ -706,6 +706,21 @@ def test_joined_runs_have_the_events_of_all_and_names_of_their_own(tmp_path):
         np.testing.assert_array_equal(joined.events["top"].t, [*a.events["top"].t, *b.events["top"].t])
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_wall_stops_a_pendulum_of_a_method_that_drifts(direction):
+    """Its place is off the constraint by the drift; put back on it at an impact it would be beyond the wall."""
+    start = {"g0": [0.1, -(0.99**0.5)], "xi0": [2 * 0.99**0.5, 0.2], "dt": 0.01, "n_steps": 500, "mode": "p"}
+    circle = lambda x: jnp.stack([x[0] ** 2 + x[1] ** 2 - 1.0])  # noqa: E731
+    pendulum = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], holonomic=circle)
+    wall = gn.Event(lambda t, x, xi, lam: x[0] - 0.2, direction=direction, name="wall")
+    modes = gn.Modes({"p": pendulum}, [gn.Transition("p", wall, "p", lambda t, x, xi: -xi)])
+    exact = gn.solve(modes, "gauss6", **start)
+    run = gn.solve(modes, "rk4", **start)
+    assert run.g[:, 0].max() < 0.2 + 1e-9
+    assert len(run.switches.t) == len(exact.switches.t) > 3
+    np.testing.assert_allclose(run.switches.t, exact.switches.t, atol=1e-5)
+
+
 def test_a_reset_to_a_place_off_the_constraints_is_refused():
     shelf = gn.System(Translations(2), metric=[1.0, 1.0], holonomic=lambda x: jnp.stack([x[1] - 0.5]), name="shelf")
     fall = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="fall")
