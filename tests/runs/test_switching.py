@@ -706,6 +706,21 @@ def test_joined_runs_have_the_events_of_all_and_names_of_their_own(tmp_path):
         np.testing.assert_array_equal(joined.events["top"].t, [*a.events["top"].t, *b.events["top"].t])
 
 
+def test_pieces_by_methods_with_impulses_and_without_are_joined(tmp_path):
+    """A sleigh whose blade lifts off and comes down again."""
+    held = gn.systems.chaplygin_sleigh()
+    loose = gn.System(SE2(), metric=held.metric, parameters=held.parameters, name="loose")
+    first = gn.solve(held, "gauss4", xi0=[0.8, 0.5, 0.0], dt=0.01, n_steps=5)
+    for method, other in (("gni", "gauss4"), ("gauss4", "gni")):
+        fly = gn.solve(loose, method, g0=first.g[-1], xi0=first.xi[-1], t0=first.t[-1], dt=0.01, n_steps=5)
+        xi = held.project(fly.g[-1], fly.xi[-1])
+        last = gn.solve(held, other, g0=fly.g[-1], xi0=xi, t0=fly.t[-1], dt=0.01, n_steps=5)
+        run = gn.join(first, fly, last)
+        loaded = gn.Trajectory.load(run.save(tmp_path / "joined.nc"))
+        np.testing.assert_array_equal(loaded.multipliers, run.multipliers)
+        assert np.isnan(run.multipliers[6:12]).all()
+
+
 @pytest.mark.parametrize("direction", [0, 1])
 def test_a_wall_stops_a_pendulum_of_a_method_that_drifts(direction):
     """Its place is off the constraint by the drift; put back on it at an impact it would be beyond the wall."""
