@@ -274,15 +274,16 @@ class ModeLoop(Watching):
         return Result.STEP if first_of_batch(self.gains(_alone(step))) else failure
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
-        """Sign changes of events, but for those of functions that leave a zero at the beginning, near it: in a part of
-        a step that is short, too, rounding makes them. In one that is shorter still, values change by little more than
-        it, and no jump is seen.
+        """Sign changes of events, but for those of functions that leave a zero at the beginning, near it, and count
+        both ways: in a part of a step that is short, too, rounding makes them. In one that is shorter still, values
+        change by little more than it, and no jump is seen.
         """
         zeros = super()._zeros(here, after, which)
         if abs(self.clock.dt) < SHORT * self.step < np.inf:
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
         begin = self.clock.t0 + here.state.k * self.clock.dt
-        leaves = (here.values[zeros.which] == 0) & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        leaves = self.crosses_both_ways & (here.values == 0)
+        leaves = leaves[zeros.which] & (np.abs(zeros.t - begin) <= NEAREST * self.step)
         return Zeros(*(part[~leaves] for part in zeros))
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
