@@ -83,8 +83,7 @@ def join(*pieces: Trajectory) -> Trajectory:
     places = [np.arange(begin, end) for begin, end in itertools.pairwise(edges)]
     parts = [piece.observables for piece in pieces]
     m = max(part["multipliers"].shape[1] for part in parts)
-    columns = {name: m for name in OF_ROWS if any(name in part for part in parts)}
-    loaded = padded(parts, places, len(k), columns)
+    loaded = padded(parts, places, len(k), dict.fromkeys(OF_ROWS, m))
     switches = Switches.none(names, g_vector.shape[1], p_plus.shape[1])
     for piece, edge, step, n in zip(pieces, edges[:-1], steps, earlier[:-1], strict=True):
         if edge:

@@ -287,8 +287,7 @@ class Record(Observed):
         ]
         for part, at in zip(parts, places, strict=True):
             part |= {name: placed(part[name], self.run.modes, which[at[0]]) for name in OF_ROWS if name in part}
-        m = self.run.modes.n_rows
-        return padded(parts, places, len(which), {name: m for name in OF_ROWS if any(name in part for part in parts)})
+        return padded(parts, places, len(which), dict.fromkeys(OF_ROWS, self.run.modes.n_rows))
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""

@@ -233,10 +233,8 @@ def refuse_other_modes(trajectory: Record, known: FunctionValues | None, modes: 
     if not isinstance(modes, Modes):
         raise TypeError(f"system must be the Modes of the run, got {shortly(modes)}")
     if changes := differences_of_modes(trajectory, known, modes, clock):
-        details, name = (
-            "\n".join(f"  {name}: {words}" for name, words in changes.items()),
-            trajectory.attributes["system"],
-        )
+        details = "\n".join(f"  {changed}: {words}" for changed, words in changes.items())
+        name = trajectory.attributes["system"]
         hint = (
             "begin another run from its last node to go on with them: solve(modes, mode=run.mode[-1], g0=..., xi0=...)"
             if trajectory.state is not None

@@ -105,7 +105,7 @@ class Crossing:
 
     def __call__(self, problem: ModalProblem, move: Move) -> Array:
         """Place after the transition, as a vector."""
-        problem = _by(self.by, problem)
+        drifts, problem = drifts_off(problem.method), _by(self.by, problem)
         system, target = problem.systems[self.mode], problem.systems[self.target]
         transition = problem.transitions[self.transition]
         here = place(system, move.y)
@@ -125,7 +125,7 @@ class Crossing:
 
         t, g, xi = lax.cond(move.at_once, lambda: (here.t, here.g, here.xi), crossed)
         g, xi, _ = left_by((system, transition.reset, problem.clock.controls), Place(t, g, xi))
-        after = arrived_at((target, transition.reset is None, drifts_off(problem.method)), Place(t, g, xi))
+        after = arrived_at((target, transition.reset is None, drifts), Place(t, g, xi))
         return flat(target, Place(t, after.g, after.xi))
 
 
