@@ -38,10 +38,12 @@ class Transition(eqx.Module):
     guard : Event
         Function of (t, g, ξ, λ) whose zero is the instant of the transition, in the guard's direction; one with a
         direction that is past zero when the mode begins, or leads past it from there, is an instant transition, and one
-        without a direction that is zero there is not crossed. ``stop`` is without effect.
+        without a direction that is zero there is not crossed, unless it was reached at this instant in the same mode,
+        as the second wall of a corner. ``stop`` is without effect.
     target : str or callable
         The next mode, or a function of (t, g, ξ⁺) that returns its name, called with NumPy arrays; or None where no
-        mode goes on from there: the run ends before this step, with ``Result.MODE``.
+        mode goes on from there: the run ends before this step, with ``Result.MODE``. It should depend on these alone:
+        what it changes elsewhere, as a counter, is not restored by ``resume``.
     reset : callable, optional
         ξ⁺, or (g⁺, ξ⁺), as a function of (t, g, ξ) or (t, g, ξ, parameters), in ``jax.numpy``, parameters those of the
         source; it must satisfy the constraints of the next mode. When left out, velocity and configuration are put on

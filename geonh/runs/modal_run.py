@@ -41,6 +41,10 @@ ROUNDING = 1e-9
 long that it is rounded by more."""
 INSTANT = 5 * SAME_INSTANT
 """Part of a whole step within which events and transitions are at one instant."""
+AT_NODE, AT_SWITCH, BEFORE = 2, 3, 6
+"""Numbers of instants within which zeros are at a node, that is an instant or less after a transition, within which
+they are at a transition, and within which transitions and events follow on each other.
+"""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 RECENT = 10
@@ -215,6 +219,9 @@ class ModalRun:
                 here = self._switched(k, guard)
                 if self.status is not Result.SUCCESS:
                     return
+                guard = self._crossed_too(here)
+                if guard is not None:
+                    continue
             left = end - here.t
             if is_same(here.t, end, self.clock.dt):
                 break
@@ -277,12 +284,16 @@ class ModalRun:
     def _switched(self, k: int, guard: Crossings) -> Place:
         """Take the transition of a guard at its crossing: the place after it, in the next mode."""
         loop, source, before = self.loop, self.mode, self._place(guard)
-        if self.events and self._stops_with(k, guard):
-            self.status = Result.EVENT
-            return before
-        name = guard.names[guard.which[0]]
-        which = next(i for i, one in enumerate(loop.transitions) if one.name == name)
+        which = int(guard.which[0])
+        is_at_node = which > 0 and is_same_instant(before.t, self._time(k + 1), self.clock.dt)
+        if (self.events or is_at_node) and not self._begins_at(before.t):
+            ahead = self._are_ahead(before)
+            if self._stops_with(k, guard, ahead):
+                self.status = Result.EVENT
+                return before
+            which = next(i for i in range(which + 1) if i == which or (is_at_node and ahead[i]))
         transition = loop.transitions[which]
+        name = transition.name
         g, xi, p_before = first_of_batch(loop.leaving(transition, Own({}, batch_of_one(before))))
         if not (np.isfinite(xi).all() and np.isfinite(vector(g)).all()):  # as of coefficients that are none
             self.status = Result.RESET
@@ -306,30 +317,68 @@ class ModalRun:
         self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
         return Place(before.t, arrived.g, arrived.xi)
 
-    def _stops_with(self, k: int, guard: Crossings) -> bool:
-        """Record the events whose zero is at the instant of a guard, and by rounding after it, where the next mode
-        would leave it without an event; True if one of them stops the run.
+    def _begins_at(self, t: float) -> bool:
+        """True if the run or a mode begins at an instant: a motion that begins at a zero leaves it uncrossed."""
+        return any(is_same_instant(t, begin, self.clock.dt) for begin in (self.clock.t0, self._last_switch))
+
+    def _around(self, here: Place) -> tuple[np.ndarray, np.ndarray]:
+        """Values of the guards and events of the mode at a place, and how they change within one instant."""
+        loop = self.loop
+        loop.enter(Clock(np.float64(here.t), np.float64(self.clock.dt)), here, 0, here.t)
+        return loop.begin.values, self._change(loop, AT_SWITCH)
+
+    def _are_ahead(self, here: Place) -> np.ndarray:
+        """True for the guards and events whose zero is at the instant of a place, which rounding may have passed."""
+        values, change = self._around(here)
+        directions = np.array([event.direction for event in self.loop.guards + self.events])
+        return (np.abs(values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
+
+    def _crossed_too(self, here: Place) -> Crossings | None:
+        """Crossing of a guard without direction that is zero, and leads past it, at the instant of other ones of the
+        same mode, of which the resets do not keep it from that.
         """
-        loop, before, dt = self.loop, self._place(guard), self.clock.dt
-        if any(is_same_instant(t, before.t, dt) for t in (self.clock.t0, self._last_switch)):
-            return False  # a motion that begins at a zero leaves it without an event
-        loop.enter(Clock(before.t, dt), before, 0, before.t)
-        values, window = loop.begin.values, self._rounding(before.t, INSTANT)
-        change = (loop.values_soon(loop.begin.state) - values) * (window / SOON)
-        directions = np.array([event.direction for event in loop.guards + self.events])
-        zero_ahead = (values * change <= 0) & (np.abs(values) <= np.abs(change)) & (change * directions >= 0)
-        begin = before.t - window * dt
-        known = {c.names[i] for c in self.crossings[-RECENT:] for i, t in zip(c.which, c.t, strict=True) if t >= begin}
-        ahead = [i for i in np.flatnonzero(loop.own & zero_ahead & (change != 0)) if loop.names[i] not in known]
+        n, n_guards, begin = len(self.switches), len(self.loop.guards), self._shortly_before(here.t)
+        while n and self.switches[n - 1].t >= begin:
+            n -= 1
+        first, crossed = self.switches[n], [one.which for one in self.switches[n:] if one.source == self.mode]
+        others = self.loop.crosses_both_ways[:n_guards] & ~np.isin(np.arange(n_guards), crossed)
+        begins = self.clock.t0 >= begin or self.since >= begin
+        if first.source != self.mode or begins or not others.any():
+            return None
+        before = Place(np.float64(first.t), point(first.g_vector, here.g), first.xi_before)
+        values, change = (part[:n_guards] for part in self._around(here))
+        others &= np.abs(values) <= np.abs(change)
+        if not others.any():
+            return None
+        values, earlier = (part[:n_guards] for part in self._around(before))
+        others &= (np.abs(values) <= np.abs(earlier)) | (
+            (values * earlier < 0) & (np.abs(values) <= BEFORE * np.abs(change))
+        )
+        return next((_crossing(self.loop, i, here) for i in np.flatnonzero(others & (change * earlier > 0))), None)
+
+    def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
+        """Record the events whose zero is at the instant of a guard, but by rounding was not found before it, where the
+        next mode would leave it without an event; True if one of them stops the run.
+        """
+        loop = self.loop
+        new = np.flatnonzero(ahead & loop.own & ~self._are_recorded(loop, guard.t[0]))
         stops, lam = [event.stop for event in self.events], guard.multipliers
         lam = placed(lam, self.modes, self.mode) if lam.shape[1] else lam
-        for i in sorted(ahead, key=lambda i: stops[i - len(loop.guards)]):
+        for i in sorted(new, key=lambda i: stops[i - len(loop.guards)]):
             self.crossings.append(
                 Crossings(loop.names, np.array([i]), np.array([k]), guard.t, guard.g_vector, guard.xi, lam)
             )
             if stops[i - len(loop.guards)]:
                 return True
         return False
+
+    def _are_recorded(self, loop: ModeLoop, t: float) -> np.ndarray:
+        """True for events of the run that are recorded at an instant or shortly before it, shape=[guards and events]"""
+        begin = self._shortly_before(t)
+        known = [
+            c.names[i] for c in self.crossings[-RECENT:] for i, at in zip(c.which, c.t, strict=True) if at >= begin
+        ]
+        return loop.own & np.isin(loop.names, known)
 
     @property
     def _last_switch(self) -> float:
@@ -351,12 +400,10 @@ class ModalRun:
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
             soon = float(self._values_soon(loop)[i])
-            back = self._rounding(_beginning(loop), ROUNDING)
+            back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
             if soon < values[i] if vanished else past:
-                t = np.array([_beginning(loop)], float)
-                one, step = np.array([i]), np.array([int(state.k)])
-                return Crossings(loop.names, one, step, t, vector(state.g)[None], loop.begin.xi[None], np.zeros((1, 0)))
+                return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
             if not vanished:
                 loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
         return None
@@ -383,20 +430,30 @@ class ModalRun:
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:
         """Set values that are zero by rounding after a transition to zero, so that the motion leaves them without an
-        event; not those of guards with a direction, which may lead past zero at the same instant.
+        event, and those of events that are recorded there; not those of guards with a direction, which may lead past
+        zero at the same instant.
         """
-        begin = loop.begin
-        if not is_same_instant(self._last_switch, _beginning(loop), self.clock.dt):
+        begin, t = loop.begin, _beginning(loop)
+        if not is_same_instant(self._last_switch, t, self.clock.dt):
             return
-        if np.any(loop.crosses_both_ways & (begin.values != 0)):
-            window = self._rounding(_beginning(loop), INSTANT)
-            change = (self._values_soon(loop) - begin.values) * (window / SOON)
-            at_zero = loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
-            loop.begin = begin._replace(values=np.where(at_zero, 0.0, begin.values))
+        zero = self._are_recorded(loop, t) if self.events else np.zeros(len(loop.names), bool)
+        if np.any(loop.crosses_both_ways & ~zero & (begin.values != 0)):
+            change = self._change(loop, AT_SWITCH if t == self._last_switch else AT_NODE)
+            zero |= loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
+        loop.begin = begin._replace(values=np.where(zero, 0.0, begin.values))
 
-    def _rounding(self, t: float, part: float) -> float:
-        """Part of a whole step within which times around t are not distinguished, at least the one given."""
-        return part + 2 * SAME * abs(t / float(self.clock.dt))
+    def _change(self, loop: ModeLoop, number: int) -> np.ndarray:
+        """Change of the values of the events within a number of instants after the beginning of a loop."""
+        window = self._instants(_beginning(loop), number)
+        return (self._values_soon(loop) - loop.begin.values) * (window / SOON)
+
+    def _instants(self, t: float, number: int) -> float:
+        """Part of a whole step that is a number of instants, longer by rounding at late times."""
+        return number * (INSTANT + SAME * abs(t / float(self.clock.dt)))
+
+    def _shortly_before(self, t: float) -> float:
+        """Time since when transitions and events are at an instant, or immediately before it."""
+        return t - self._instants(t, BEFORE) * float(self.clock.dt)
 
     def _values_soon(self, loop: ModeLoop) -> np.ndarray:
         """Values of the events a small part of a whole step after the beginning of a loop, whose steps may be so short
@@ -453,6 +510,12 @@ class ModalRun:
     def event_names(self) -> tuple[str, ...]:
         """Names of the events of the run, after those of an earlier run that it continues."""
         return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
+
+
+def _crossing(loop: ModeLoop, i: int, here: Place) -> Crossings:
+    """Crossing of a guard where a mode begins."""
+    place = np.array([here.t], float), vector(here.g)[None], here.xi[None]
+    return Crossings(loop.names, np.array([i]), np.zeros(1, int), *place, np.zeros((1, 0)))
 
 
 def _beginning(loop: ModeLoop) -> float:

@@ -67,6 +67,24 @@ def test_derivatives_of_transitions_at_nodes(method, s, dt):
     np.testing.assert_allclose(slope, [1.5, -0.5, -0.5 * T, 0.0], atol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["rk4", "gauss4"])
+def test_a_pendulum_struck_at_a_node(method):
+    """A method that drifts off φ = 0 leaves the place at the transition where it is, in its derivatives too."""
+    circle = lambda x: jnp.stack([x[0] ** 2 + x[1] ** 2 - 1.0])  # noqa: E731
+    pendulum = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], holonomic=circle)
+    clock = gn.Event(lambda t, *_: t - 0.2, name="clock")
+    modes = gn.Modes({"p": pendulum}, [gn.Transition("p", clock, "p", lambda t, x, xi: -0.8 * xi)])
+
+    def end(factor):
+        start = {"g0": [0.1, -(0.99**0.5)], "xi0": factor * jnp.array([2 * 0.99**0.5, 0.2])}
+        return gn.integrate(modes, method, mode="p", **start, dt=0.01, n_steps=40).g[-1]
+
+    with gn.float64():
+        slope, h = jax.jacfwd(end)(1.0), 1e-5
+        difference = (end(1.0 + h) - end(1.0 - h)) / (2 * h)
+    np.testing.assert_allclose(slope, difference, atol=3e-9)
+
+
 def test_a_bouncing_ball_has_the_derivatives_of_the_laws_of_fall():
     with gn.float64():
         at = tuple(map(jnp.asarray, AT))

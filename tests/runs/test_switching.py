@@ -668,9 +668,62 @@ def test_the_first_guard_in_the_list_is_crossed_at_one_instant():
     for first in (0, 1):
         transitions = [gn.Transition("a", guard, target) for guard, target in zip(guards, "bc", strict=True)]
         modes = gn.Modes({name: free() for name in "abc"}, transitions[:: -1 if first else 1])
-        for dt in (0.05, 0.0625, 0.07):
+        for dt in (0.05, 0.0625, 0.07, 0.1):
             run = gn.solve(modes, mode="a", g0=[0.0], xi0=[1.0], dt=dt, n_steps=int(0.6 / dt))
             assert run.mode[-1] == "bc"[first]
+            assert len(run.switches.t) == 1
+
+
+def corner(directions, e=-1.0):
+    """Ball in a corner of walls at 0.6, each of which turns its coordinate of the velocity, or lets it through."""
+    walls = [
+        gn.Event(lambda t, x, xi, lam, i=i: x[i] - 0.6, direction=direction, name=f"wall {i}")
+        for i, direction in enumerate(directions)
+    ]
+    resets = [lambda t, x, xi, i=i: xi.at[i].multiply(e) for i in range(len(walls))]
+    ball = gn.System(Translations(len(walls)), metric=np.eye(len(walls)))
+    transitions = [gn.Transition("ball", wall, "ball", reset) for wall, reset in zip(walls, resets, strict=True)]
+    return gn.Modes({"ball": ball}, transitions)
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize(
+    ("directions", "e"), [((0, 0), -1.0), ((0, 0), 1.0), ((1, 0), -1.0), ((0, 1), -1.0), ((0, 0, 0), -1.0)]
+)
+@pytest.mark.parametrize("dt", [0.1, 0.07])
+def test_all_walls_of_a_corner_are_met(dt, directions, e, method):
+    modes, one = corner(directions, e), np.ones(len(directions))
+    wanted = {"mode": "ball", "g0": 0.1 * one, "dt": dt, "method": method}
+    run = gn.solve(modes, **wanted, xi0=one, n_steps=12)
+    np.testing.assert_allclose(run.switches.t, 0.5 * one, atol=1e-13)
+    np.testing.assert_allclose(run.g[-1], (0.6 + e * (12 * dt - 0.5)) * one, atol=1e-12)
+    for k in range(2, 11):
+        again = gn.resume(gn.solve(modes, **wanted, xi0=one, n_steps=k), 12 - k)
+        np.testing.assert_array_equal(again.g, run.g)
+    ensemble = gn.solve_ensemble(modes, **wanted, xi0=np.array([one, 0.5 * one]), n_steps=12, save_every=1)
+    np.testing.assert_array_equal(ensemble[0].g, run.g)
+    with gn.float64():
+        traced = gn.integrate(modes, **wanted, xi0=one, n_steps=12)
+    np.testing.assert_array_equal(traced.g[-1], run.g[-1])
+
+
+@pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-12, 2e-12, 4e-12, 6e-12, 1e-11, 2e-11, 1e-10])
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("k", [3, 300])
+def test_walls_met_one_shortly_after_the_other(k, sign, apart):
+    """However near to each other and to a node, both walls are met; events there are found once."""
+    first = 0.6 - 0.1 * k
+    event = gn.Event(lambda t, x, xi, lam: x[1] - 0.6, name="line")
+    for directions in ((0, 0), (1, 0), (0, 1)):
+        wanted = {"g0": [first, first - 0.1 * sign * apart], "xi0": [1.0, 1.0], "dt": 0.1, "n_steps": k + 8}
+        run = gn.solve(corner(directions), mode="ball", **wanted)
+        assert len(run.switches.t) == 2
+        np.testing.assert_allclose(run.g[-1], -0.2, atol=1e-11)
+    for slower in (1.0, 0.5):
+        line = gn.Transition("a", surface(0.6), "b", lambda t, x, xi, slower=slower: slower * xi)
+        modes = gn.Modes({name: corner((0, 0)).systems[0] for name in "ab"}, [line])
+        run = gn.solve(modes, mode="a", **wanted, events=event)
+        np.testing.assert_allclose(run.events["line"].t, 0.1 * k, atol=1e-11)
 
 
 def test_the_first_nodes_of_a_run_that_stopped(tmp_path):
