@@ -120,8 +120,9 @@ class Result(IntEnum):
     SWITCHES = (
         16,
         "modes switch more than a thousand times within one step: transitions accumulate, as impacts with "
-        "restitution below 1 do, or two modes alternate, or a transition into its own mode has no reset; a target that "
-        "chooses the limit mode ends the first",
+        "restitution below 1 do, or two modes alternate, or the reset of a transition into its own mode leaves its "
+        "guard past zero, where one with a direction counts again; a target that chooses the limit mode, with a reset "
+        "onto the constraints of that, ends the first",
     )
     SLIP = (
         17,
@@ -137,6 +138,11 @@ class Result(IntEnum):
         19,
         "the reset of a transition gives a place or a velocity that is not finite; look at it, and at the coefficients "
         "that it takes",
+    )
+    GUARD = (
+        20,
+        "the guard of a transition is not a number here, so that it is not known whether the mode ends; let it be a "
+        "number beyond its zero too",
     )
 
 

@@ -144,6 +144,9 @@ class Trajectory(Record):
         if self.status is Result.PAINLEVE and self.system is not None and self.state is not None:
             here = float(computed(_determinant, self.system, (self.t[-1], self.state.g, self.state.p_minus)))
             message += f" (their determinant, 1 without these forces, is {here:.3g} at the last node)"
+        if self.status is Result.SWITCHES and self.switches is not None and len(self.switches.t):
+            source, target = (self.switches.names[which[-1]] for which in (self.switches.source, self.switches.target))
+            message += f" (the last was from {source!r} to {target!r})"
         if reasons:
             return f"before it {', and '.join(reasons)}"
         if no_number:

@@ -159,7 +159,7 @@ class Watching:
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
             t = clock.t0 + after.state.k * clock.dt if after.state.t is None else after.state.t
-            self.notices.unknown(i, f"at t = {float(t):g}")
+            self._unknown(i, float(t))
         which = np.flatnonzero(after.suspects)
         if not len(which):
             return Result.SUCCESS
@@ -175,6 +175,10 @@ class Watching:
         self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
         stops = bool(recorded) and events[zeros.which[recorded[-1]]].stop
         return Result.EVENT if stops else Result.SUCCESS
+
+    def _unknown(self, event: int, t: float) -> None:
+        """Warn of an event that is nan at the end of a step."""
+        self.notices.unknown(event, f"at t = {t:g}")
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
         """Sign changes of some events in a step."""

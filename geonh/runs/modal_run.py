@@ -45,6 +45,8 @@ AT_NODE, AT_SWITCH, BEFORE = 2, 3, 6
 """Numbers of instants within which zeros are at a node, that is an instant or less after a transition, within which
 they are at a transition, and within which transitions and events follow on each other.
 """
+TINY = 1e-9
+"""Value of a guard that may be a rounding."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 RECENT = 10
@@ -71,6 +73,8 @@ class ModalRun:
         Names of the events of an earlier run that this one continues.
     since : float
         Time of the last transition of an earlier run that this one continues; nan if there is none.
+    speed : float
+        Largest velocity before that transition.
     engine : str
         Engine that runs the loops.
     loops : dict of (int, bool) to ModeLoop
@@ -84,6 +88,8 @@ class ModalRun:
         True if a guard is zero there, and leaves it: the step from there is looked at in parts.
     stiff_rows : list of int
         Numbers of the nodes to which such a part leads.
+    sides : ndarray, shape=[guards]
+        Signs of the values of guards where the motion is, while several are zero at one instant; 0 if not known.
     """
 
     common: Modes
@@ -98,12 +104,14 @@ class ModalRun:
     crossings: list[Crossings] = field(default_factory=list)
     kept_names: tuple[str, ...] = ()
     since: float = float("nan")
+    speed: float = 0.0
     engine: str = ""
     loops: Loops = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     enters: bool = True
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
+    sides: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         guards = {one.name for one in self.modes.transitions} if self.events else ()
@@ -298,7 +306,11 @@ class ModalRun:
         if not (np.isfinite(xi).all() and np.isfinite(vector(g)).all()):  # as of coefficients that are none
             self.status = Result.RESET
             return before
-        chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
+        try:
+            chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
+        except Exception as error:
+            error.add_note(f"geonh: in the target of transition {name!r} at t = {before.t:g}")
+            raise
         if chosen is None:
             self.status = Result.MODE
             return before
@@ -334,27 +346,30 @@ class ModalRun:
         return (np.abs(values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
 
     def _crossed_too(self, here: Place) -> Crossings | None:
-        """Crossing of a guard without direction that is zero, and leads past it, at the instant of other ones of the
-        same mode, of which the resets do not keep it from that.
+        """Crossing of a guard without direction that is zero at the instant of other ones of the same mode, after whose
+        resets the motion leads from the side of the guard on which it is to the other.
         """
-        n, n_guards, begin = len(self.switches), len(self.loop.guards), self._shortly_before(here.t)
+        n, begin, guards = len(self.switches), self._shortly_before(here.t), np.arange(len(self.loop.guards))
         while n and self.switches[n - 1].t >= begin:
             n -= 1
-        first, crossed = self.switches[n], [one.which for one in self.switches[n:] if one.source == self.mode]
-        others = self.loop.crosses_both_ways[:n_guards] & ~np.isin(np.arange(n_guards), crossed)
-        begins = self.clock.t0 >= begin or self.since >= begin
-        if first.source != self.mode or begins or not others.any():
-            return None
-        before = Place(np.float64(first.t), point(first.g_vector, here.g), first.xi_before)
-        values, change = (part[:n_guards] for part in self._around(here))
-        others &= np.abs(values) <= np.abs(change)
-        if not others.any():
-            return None
-        values, earlier = (part[:n_guards] for part in self._around(before))
-        others &= (np.abs(values) <= np.abs(earlier)) | (
-            (values * earlier < 0) & (np.abs(values) <= BEFORE * np.abs(change))
+        first, last = self.switches[n], self.switches[-1]
+        begins = (
+            self.clock.t0 >= begin or self.since >= begin or any(one.source != self.mode for one in self.switches[n:])
         )
-        return next((_crossing(self.loop, i, here) for i in np.flatnonzero(others & (change * earlier > 0))), None)
+        both_ways = self.loop.crosses_both_ways[guards]
+        if begins or len(guards) < 2 or not both_ways.any():
+            return None
+        values, change = (part[guards] for part in self._around(here))
+        others = both_ways & (np.abs(values) <= np.abs(change)) & (guards != last.which)
+        if first is last:
+            self.sides = np.zeros(len(guards))
+        if first is last and others.any():
+            before = Place(np.float64(first.t), point(first.g_vector, here.g), first.xi_before)
+            values, earlier = (part[guards] for part in self._around(before))
+            arrives = (values * earlier < 0) & (np.abs(values) <= BEFORE * np.abs(change))
+            self.sides = np.where(arrives | (np.abs(values) <= np.abs(earlier)), -np.sign(earlier), 0.0)
+        self.sides[last.which] = np.sign(change[last.which])
+        return next((_crossing(self.loop, i, here) for i in np.flatnonzero(others & (change * self.sides < 0))), None)
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
         """Record the events whose zero is at the instant of a guard, but by rounding was not found before it, where the
@@ -389,7 +404,7 @@ class ModalRun:
         """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding; the value of one
         that is by rounding is set to zero, from which it leaves.
         """
-        values, state = loop.begin.values.tolist(), loop.begin.state
+        values, state, rounding = loop.begin.values.tolist(), loop.begin.state, None
         self.leaves_zero = False
         for i, guard in enumerate(loop.guards):
             if self._opens(loop, i):
@@ -399,6 +414,13 @@ class ModalRun:
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
+            if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate):
+                rounding = self._roundings(loop) if rounding is None else rounding
+                if abs(values[i]) <= rounding[i]:
+                    if self._leads(loop, i, rounding[i]) * guard.direction > 0:
+                        return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
+                    loop.begin.values[i], self.leaves_zero = 0.0, True
+                    continue
             soon = float(self._values_soon(loop)[i])
             back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
@@ -408,6 +430,22 @@ class ModalRun:
                 loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
         return None
 
+    def _roundings(self, loop: ModeLoop) -> np.ndarray:
+        """Bounds of the rounding of the values of guards and events where a loop begins."""
+        here = Place(np.float64(_beginning(loop)), loop.begin.state.g, loop.begin.xi)
+        speed = float(np.abs(self.switches[-1].xi_before).max(initial=0.0)) if self.switches else self.speed
+        return loop.roundings(here, speed)
+
+    def _leads(self, loop: ModeLoop, i: int, rounding: float) -> float:
+        """Sign of the value of a guard soon after the beginning of a loop, where it exceeds the rounding; 0 if it rests
+        at zero.
+        """
+        for part in (SOON, 1e2 * SOON, 1e4 * SOON):
+            value = float(loop.values_soon(loop.begin.state, part * self.clock.dt / loop.clock.dt)[i])
+            if abs(value) > rounding:
+                return np.sign(value)
+        return 0.0
+
     @staticmethod
     def _opens(loop: ModeLoop, i: int) -> bool:
         """True if the value of a guard is zero by rounding, and its rate leads away from zero."""
@@ -416,8 +454,7 @@ class ModalRun:
             return False
         return guard.function.rate(_beginning(loop), begin.state.g, begin.xi) * guard.direction < 0
 
-    @staticmethod
-    def _has_missed(loop: ModeLoop, after: np.ndarray, found: int = -1) -> bool:
+    def _has_missed(self, loop: ModeLoop, after: np.ndarray, found: int = -1) -> bool:
         """True if a guard that was zero at the beginning of a part is past it at the end, by the values there, and is
         not the one whose crossing was found: it left, and came back within a small part of that.
         """
@@ -425,7 +462,8 @@ class ModalRun:
         of_each = [(one.direction, getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
         directions, rounding, others = np.array(of_each).reshape(len(guards), 3).T
         begun, after = loop.begin.values[: len(guards)], after[: len(guards)]
-        return bool(np.any((begun == 0) & (after * directions > rounding) & (others > 0)))
+        missed = (begun == 0) & (after * directions > rounding) & (others > 0)
+        return bool(missed.any()) and bool(np.any(missed & (np.abs(after) > self._roundings(loop)[: len(guards)])))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:
@@ -440,6 +478,8 @@ class ModalRun:
         if np.any(loop.crosses_both_ways & ~zero & (begin.values != 0)):
             change = self._change(loop, AT_SWITCH if t == self._last_switch else AT_NODE)
             zero |= loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
+            if np.any(loop.crosses_both_ways & ~zero & (np.abs(begin.values) < TINY)):
+                zero |= loop.crosses_both_ways & (np.abs(begin.values) <= self._roundings(loop))
         loop.begin = begin._replace(values=np.where(zero, 0.0, begin.values))
 
     def _change(self, loop: ModeLoop, number: int) -> np.ndarray:

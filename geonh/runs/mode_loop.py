@@ -29,7 +29,7 @@ from geonh.results.modes import Modes, Transition
 from geonh.results.nodes import Node
 from geonh.results.zeros import NEAREST
 from geonh.runs.event_loop import Watched, Watching
-from geonh.runs.locating import Notices, Search, Zeros, located
+from geonh.runs.locating import SAME_INSTANT, Notices, Search, Zeros, located
 from geonh.runs.mode_functions import (
     Arrived,
     Bounded,
@@ -66,6 +66,8 @@ NEARBY = 1e-6
 """Distance before a zero at which a step must succeed, relative to its own."""
 SHORT = 1e-9
 """Part of a whole step in which values of events change by little more than rounding."""
+MOVED = 8
+"""Number of places at which rounding is measured."""
 SOON = 1e-6
 """Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 
@@ -156,6 +158,11 @@ class ModeLoop(Watching):
         """Begin at a place with the steps of a clock, which is node k of a run that began at t0; return its state."""
         entry = Entry(here, np.float64(t0), clock.dt, np.int64(k))
         state, xi, values = first_of_batch(self.entering(_alone(entry)))
+        if not state.status:
+            for i in np.flatnonzero(np.isnan(values)).tolist():
+                self._unknown(i, float(here.t))
+            if np.isnan(values[: len(self.guards)]).any():
+                state = state._replace(status=np.asarray(Result.GUARD, np.asarray(state.status).dtype))
         self._begin_at(self.clock._replace(t0=entry.t0, dt=clock.dt), state, xi, values)
         return state
 
@@ -167,6 +174,8 @@ class ModeLoop(Watching):
             timed = self._timed(Node.of(state))
             xi, values = first_of_batch(self.values_at(timed))
         self._begin_at(clock, state, xi, values)
+        if not state.status:
+            self.refuse_unknown()
 
     def continue_at(self, clock: Clock, watched: Watched) -> None:
         """Go on from a state of a loop of this mode, with the steps of a clock."""
@@ -187,7 +196,6 @@ class ModeLoop(Watching):
         self._set(clock)
         self.begin = Watched.begun(state, xi, values)
         if not state.status:
-            self.refuse_unknown()
             self.crossings = self.none
 
     @cached_property
@@ -273,17 +281,36 @@ class ModeLoop(Watching):
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
         return Result.STEP if first_of_batch(self.gains(_alone(step))) else failure
 
+    def _record(self, here: Watched) -> Result:
+        """GUARD beside the results of other loops: if a guard is nan after a step, and no transition is before."""
+        self._has_lost_guard = False
+        status = super()._record(here)
+        return Result.GUARD if status is Result.SUCCESS and self._has_lost_guard else status
+
+    def _unknown(self, event: int, t: float) -> None:
+        if event < len(self.guards):
+            self._has_lost_guard = True
+        else:
+            super()._unknown(event, t)
+
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
-        """Sign changes of events, but for those of functions that leave a zero at the beginning, near it, and count
-        both ways: in a part of a step that is short, too, rounding makes them. In one that is shorter still, values
-        change by little more than it, and no jump is seen.
+        """Sign changes of events, but for those that rounding makes of functions that leave a zero at the beginning:
+        near it, also in a part of a step that is short, where both directions count, and where values do not exceed the
+        rounding until then. In a part that is shorter still they change by little more than it, and no jump is seen.
         """
         zeros = super()._zeros(here, after, which)
         if abs(self.clock.dt) < SHORT * self.step < np.inf:
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
         begin = self.clock.t0 + here.state.k * self.clock.dt
-        leaves = self.crosses_both_ways & (here.values == 0)
-        leaves = leaves[zeros.which] & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        left = (here.values == 0)[zeros.which]
+        if not left.any():
+            return zeros
+        leaves = left & self.crosses_both_ways[zeros.which] & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        if (left & ~leaves).any():
+            rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))
+            for i in np.flatnonzero(left & ~leaves):
+                half = (zeros.t[i] - begin) / self.clock.dt / 2
+                leaves[i] = np.abs(self.values_soon(here.state, half) <= rounding)[zeros.which[i]]
         return Zeros(*(part[~leaves] for part in zeros))
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
@@ -314,6 +341,28 @@ class ModeLoop(Watching):
     def values_soon(self, state: State, part: float = SOON) -> np.ndarray:
         """Values of the events a small part of a step after a node."""
         return self._soon(self._timed(Soon(Node.of(state), part)))[0]
+
+    def roundings(self, here: Place, speed: float = 0.0) -> np.ndarray:
+        """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved
+        by rounding, and by what it moves at a ``speed`` in the time within which it was located.
+        """
+        signs, eps = np.random.default_rng(0), 4 * float(np.finfo(float).eps)
+
+        def moved(a: Any, size: float) -> np.ndarray:
+            a = np.asarray(a, float)
+            return a + size * signs.choice([-1.0, 1.0], (MOVED, *a.shape))
+
+        def largest(tree: Any) -> float:
+            return max((float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(tree)), default=0.0)
+
+        step = max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
+        time = eps * abs(float(here.t)) + SAME_INSTANT * step
+        place, velocity = eps * largest(here.g) + max(speed, largest(here.xi)) * time, eps * largest(here.xi)
+        g = jax.tree.map(lambda a: moved(a, place), here.g)
+        places = Place(moved(here.t, time), g, moved(here.xi, velocity))
+        dt = np.full(MOVED, float(self.clock.dt))
+        values = self.entering(Own({}, Entry(places, places.t, dt, np.zeros(MOVED, np.int64))))[2]
+        return 2 * np.ptp(values, axis=0)
 
     def where_stopped(self) -> tuple[int, np.ndarray]:
         """Index of the event at which the loop stopped, and values of all there."""

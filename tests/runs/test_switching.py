@@ -707,6 +707,95 @@ def test_all_walls_of_a_corner_are_met(dt, directions, e, method):
     np.testing.assert_array_equal(traced.g[-1], run.g[-1])
 
 
+@pytest.mark.parametrize("number", [2, 3, 4, 6])
+@pytest.mark.parametrize("directions", [(0, 0), (0, -1), (-1, 0)])
+def test_a_ball_leaves_a_wedge_after_as_many_walls(number, directions):
+    """In a wedge of π/n there are n bounces at one instant, and the ball goes back, or to the mirror image."""
+    angle = np.pi / number
+    normals = np.array([[0.0, 1.0], [np.sin(angle), -np.cos(angle)]])
+    transitions = [
+        gn.Transition(
+            "ball",
+            gn.Event(lambda t, x, xi, lam, n=n: n @ x, direction=direction, name=f"wall {i}"),
+            "ball",
+            lambda t, x, xi, n=n: xi - 2 * (n @ xi) * jnp.asarray(n),
+        )
+        for i, (n, direction) in enumerate(zip(normals, directions, strict=True))
+    ]
+    modes = gn.Modes({"ball": corner((0, 0)).systems[0]}, transitions)
+    for T, part in ((0.6, 0.2), (0.55, 0.7)):
+        way = np.array([np.cos(part * angle), np.sin(part * angle)])
+        run = gn.solve(modes, mode="ball", g0=T * way, xi0=-way, dt=0.1, n_steps=10)
+        assert len(run.switches.t) == number
+        end = (1.0 - T) * run.xi[-1]
+        np.testing.assert_allclose(run.g[-1], end, atol=1e-12)
+        assert (normals @ run.g[-1] > 0).all()
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("dt", [0.05, 0.01])
+def test_a_string_goes_slack_and_taut_once(dt, direction, method):
+    """The guard of its return is zero where it goes slack, and leaves zero by the third power of the time."""
+    settings = {"metric": [1.0, 1.0], "potential": lambda x: G * x[1]}
+    taut = gn.System(Translations(2), holonomic=lambda x: jnp.stack([jnp.hypot(x[0], x[1]) - 1.0]), **settings)
+    tension = gn.Event(lambda t, x, xi, lam: -lam[0], direction=-1, name="tension")
+    length = gn.Event(lambda t, x, xi, lam: x[0] ** 2 + x[1] ** 2 - 1.0, direction=direction, name="length")
+    transitions = [gn.Transition("taut", tension, "slack"), gn.Transition("slack", length, "taut")]
+    modes = gn.Modes({"taut": taut, "slack": gn.System(Translations(2), **settings)}, transitions)
+    start = {"mode": "taut", "g0": [0.0, -1.0], "xi0": [(3.2 * G) ** 0.5, 0.0]}
+    run = gn.solve(modes, method, **start, dt=dt, n_steps=round(1.5 / dt))
+    up = 0.4  # −cos θ where the tension vanishes: v² = G (1.2 + 2 cos θ) = −G cos θ
+    lift = quad(lambda angle: (G * (1.2 + 2 * np.cos(angle))) ** -0.5, 0.0, np.arccos(-up), epsabs=1e-12)[0]
+    flight = 4 * (up * (1 - up**2)) ** 0.5 / G**0.5  # along the parabola to the circle
+    np.testing.assert_allclose(run.switches.t, [lift, lift + flight], atol=2e-4 * (dt / 0.05) ** 4)
+
+
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize("w", [0.7, 1 / 3, 2.3])
+def test_a_plastic_impact_is_one_transition(w, direction):
+    wall = gn.Event(lambda t, x, xi, lam: w - x[0], direction=direction)
+    modes = gn.Modes(
+        {"a": corner((0, 0)).systems[0]}, [gn.Transition("a", wall, "a", lambda t, x, xi: xi.at[0].set(0.0))]
+    )
+    for T in (0.55, 0.6, 0.37):
+        run = gn.solve(modes, mode="a", g0=[0.0, 0.0], xi0=[w / T, 1.0], dt=0.1, n_steps=10)
+        assert len(run.switches.t) == 1
+        np.testing.assert_allclose(run.g[-1], [w, 1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("guard", [lambda t, x: jnp.sqrt(x[0]), lambda t, x: jnp.where(t > 0.3, jnp.nan, x[0])])
+@pytest.mark.parametrize("direction", [0, -1])
+def test_a_guard_that_is_not_a_number_ends_a_run(direction, guard):
+    fall = gn.System(Translations(1), metric=[1.0], potential=lambda x: 10.0 * x[0])
+    event = gn.Event(lambda t, x, xi, lam: guard(t, x), direction=direction, name="floor")
+    modes = gn.Modes({"a": fall}, [gn.Transition("a", event, "a", lambda t, x, xi: -xi)])
+    wanted = {"mode": "a", "xi0": [0.0], "dt": 0.1, "n_steps": 20}
+    run = gn.solve(modes, **wanted, g0=[1.25], throw=False)
+    assert run.status is Result.GUARD
+    assert run.t[-1] < 0.51
+    ensemble = gn.solve_ensemble(modes, **wanted, g0=[[1.25], [1.0]])
+    assert ensemble.status.tolist() == [Result.GUARD] * 2
+
+
+def test_messages_of_switches_and_targets_name_what_is_wrong():
+    again = gn.Event(lambda t, x, xi, lam: x[0] - 0.5, direction=1, name="line")
+    run = gn.solve(
+        gn.Modes({"a": free()}, [gn.Transition("a", again, "a", lambda t, x, xi: xi)]),
+        mode="a",
+        g0=[0.0],
+        xi0=[1.0],
+        dt=0.1,
+        n_steps=10,
+        throw=False,
+    )
+    assert "the last was from 'a' to 'a'" in run.message
+    modes = gn.Modes({"a": free()}, [gn.Transition("a", again, lambda t, x, xi: 1 / 0)])
+    with pytest.raises(ZeroDivisionError) as caught:
+        gn.solve(modes, mode="a", g0=[0.0], xi0=[1.0], dt=0.1, n_steps=10)
+    assert "in the target of transition 'line' at t = 0.5" in "".join(caught.value.__notes__)
+
+
 @pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-12, 2e-12, 4e-12, 6e-12, 1e-11, 2e-11, 1e-10])
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("k", [3, 300])
