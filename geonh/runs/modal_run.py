@@ -90,6 +90,8 @@ class ModalRun:
         Numbers of the nodes to which such a part leads.
     sides : ndarray, shape=[guards]
         Signs of the values of guards where the motion is, while several are zero at one instant; 0 if not known.
+    resting : ndarray, shape=[guards]
+        Bounds of the values of guards that rest at zero where a loop begins, else 0.
     """
 
     common: Modes
@@ -112,6 +114,7 @@ class ModalRun:
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
     sides: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         guards = {one.name for one in self.modes.transitions} if self.events else ()
@@ -405,7 +408,7 @@ class ModalRun:
         that is by rounding is set to zero, from which it leaves.
         """
         values, state, rounding = loop.begin.values.tolist(), loop.begin.state, None
-        self.leaves_zero = False
+        self.leaves_zero, self.resting = False, np.zeros(len(loop.guards))
         for i, guard in enumerate(loop.guards):
             if self._opens(loop, i):
                 loop.begin.values[i], self.leaves_zero = 0.0, True
@@ -414,14 +417,14 @@ class ModalRun:
             on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * guard.direction > 0):
                 continue
+            soon = float(self._values_soon(loop)[i])
             if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate):
                 rounding = self._roundings(loop) if rounding is None else rounding
-                if abs(values[i]) <= rounding[i]:
-                    if self._leads(loop, i, rounding[i]) * guard.direction > 0:
+                if abs(values[i]) <= rounding[1][i] and abs(soon - values[i]) <= rounding[0][i]:
+                    if self._leads(loop, i, rounding[1][i]) * guard.direction > 0:
                         return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
-                    loop.begin.values[i], self.leaves_zero = 0.0, True
+                    loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, rounding[1][i]
                     continue
-            soon = float(self._values_soon(loop)[i])
             back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
             past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
             if soon < values[i] if vanished else past:
@@ -430,11 +433,13 @@ class ModalRun:
                 loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
         return None
 
-    def _roundings(self, loop: ModeLoop) -> np.ndarray:
-        """Bounds of the rounding of the values of guards and events where a loop begins."""
+    def _roundings(self, loop: ModeLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the rounding of the values of guards and events where a loop begins, at this place and at one that
+        was located.
+        """
         here = Place(np.float64(_beginning(loop)), loop.begin.state.g, loop.begin.xi)
         speed = float(np.abs(self.switches[-1].xi_before).max(initial=0.0)) if self.switches else self.speed
-        return loop.roundings(here, speed)
+        return loop.roundings(here), loop.roundings(here, speed)
 
     def _leads(self, loop: ModeLoop, i: int, rounding: float) -> float:
         """Sign of the value of a guard soon after the beginning of a loop, where it exceeds the rounding; 0 if it rests
@@ -462,8 +467,7 @@ class ModalRun:
         of_each = [(one.direction, getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
         directions, rounding, others = np.array(of_each).reshape(len(guards), 3).T
         begun, after = loop.begin.values[: len(guards)], after[: len(guards)]
-        missed = (begun == 0) & (after * directions > rounding) & (others > 0)
-        return bool(missed.any()) and bool(np.any(missed & (np.abs(after) > self._roundings(loop)[: len(guards)])))
+        return bool(np.any((begun == 0) & (after * directions > np.maximum(rounding, self.resting)) & (others > 0)))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:
@@ -479,7 +483,7 @@ class ModalRun:
             change = self._change(loop, AT_SWITCH if t == self._last_switch else AT_NODE)
             zero |= loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
             if np.any(loop.crosses_both_ways & ~zero & (np.abs(begin.values) < TINY)):
-                zero |= loop.crosses_both_ways & (np.abs(begin.values) <= self._roundings(loop))
+                zero |= loop.crosses_both_ways & (np.abs(begin.values) <= self._roundings(loop)[1])
         loop.begin = begin._replace(values=np.where(zero, 0.0, begin.values))
 
     def _change(self, loop: ModeLoop, number: int) -> np.ndarray:

@@ -310,7 +310,7 @@ class ModeLoop(Watching):
             rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))
             for i in np.flatnonzero(left & ~leaves):
                 half = (zeros.t[i] - begin) / self.clock.dt / 2
-                leaves[i] = np.abs(self.values_soon(here.state, half) <= rounding)[zeros.which[i]]
+                leaves[i] = (np.abs(self.values_soon(here.state, half)) <= rounding)[zeros.which[i]]
         return Zeros(*(part[~leaves] for part in zeros))
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
@@ -342,9 +342,9 @@ class ModeLoop(Watching):
         """Values of the events a small part of a step after a node."""
         return self._soon(self._timed(Soon(Node.of(state), part)))[0]
 
-    def roundings(self, here: Place, speed: float = 0.0) -> np.ndarray:
+    def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved
-        by rounding, and by what it moves at a ``speed`` in the time within which it was located.
+        by rounding, and by what it moves in the time within which it was located, if it was, at a ``speed``.
         """
         signs, eps = np.random.default_rng(0), 4 * float(np.finfo(float).eps)
 
@@ -355,9 +355,10 @@ class ModeLoop(Watching):
         def largest(tree: Any) -> float:
             return max((float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(tree)), default=0.0)
 
-        step = max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
-        time = eps * abs(float(here.t)) + SAME_INSTANT * step
-        place, velocity = eps * largest(here.g) + max(speed, largest(here.xi)) * time, eps * largest(here.xi)
+        time, place, velocity = (eps * largest(part) for part in here)
+        if speed is not None:
+            time += SAME_INSTANT * max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
+            place += max(speed, largest(here.xi)) * time
         g = jax.tree.map(lambda a: moved(a, place), here.g)
         places = Place(moved(here.t, time), g, moved(here.xi, velocity))
         dt = np.full(MOVED, float(self.clock.dt))
