@@ -90,6 +90,7 @@ class Watching:
         parts: Partition | None = None,
     ) -> None:
         self._problem, self.crossings, self.notices = problem, crossings, Notices(problem.events)
+        self.directions = np.array([event.direction for event in problem.events], float)
         self.begin = self.watched_at(state, trail)
         self.refuse_unknown()
         self._loop = stepping(next_watched, row_of_watched, parts or problem, self.begin)
@@ -185,12 +186,16 @@ class Watching:
         before, at_end = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         begin, end = here.values[which], after.reached[which]
         found = self._isolate(Search(before, which, np.zeros(len(which)), end, begin))
-        if found.is_one.all():
+        if found.is_one.all() and not self._may_be_reversed(begin):
             there = np.flatnonzero(found.there)
             zero = jax.tree.map(lambda a: a[there], found.zero)
             return zeros_of(there, which[there], zero, begin[there], found.change[there])
-        directions = np.array([self._problem.events[i].direction for i in which])
-        return located_zeros(self._locate, before, at_end, which, np.stack([begin, end], axis=1), directions)
+        ends = np.stack([begin, end], axis=1)
+        return located_zeros(self._locate, before, at_end, which, ends, self.directions[which])
+
+    def _may_be_reversed(self, begin: np.ndarray) -> bool:
+        """True if events that begin at these values have directions other than their own."""
+        return False
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """SLIP if a slip turns around in a step without a zero, and no event stops the run before; or SUCCESS."""

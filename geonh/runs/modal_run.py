@@ -45,7 +45,7 @@ AT_NODE, AT_SWITCH, BEFORE = 2, 3, 6
 """Numbers of instants within which zeros are at a node, that is an instant or less after a transition, within which
 they are at a transition, and within which transitions and events follow on each other.
 """
-TINY = 1e-9
+TINY = 1e-6
 """Value of a guard that may be a rounding."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
@@ -89,7 +89,7 @@ class ModalRun:
     stiff_rows : list of int
         Numbers of the nodes to which such a part leads.
     sides : ndarray, shape=[guards]
-        Signs of the values of guards where the motion is, while several are zero at one instant; 0 if not known.
+        Signs of guards without direction where the motion is; 0 if not known.
     resting : ndarray, shape=[guards]
         Bounds of the values of guards that rest at zero where a loop begins, else 0.
     """
@@ -173,6 +173,9 @@ class ModalRun:
         """Make whole steps in the mode, at whose beginning its loop is; return the crossing of a guard that ends it."""
         loop = self.loop
         if self.enters:
+            recent = is_same_instant(self._last_switch, _beginning(loop), self.clock.dt)
+            self.sides = np.zeros(len(loop.guards))
+            self._take_sides(loop, AT_NODE if recent else 0)
             self._leave_zeros(loop)
             violated = self._violated(loop)
             if violated is not None or self.leaves_zero:
@@ -217,10 +220,13 @@ class ModalRun:
         begin, end = self._time(k), self._time(k + 1)
         length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
         stiff = self.is_stiff(failure)
+        self.sides = np.zeros(len(self.loop.guards))
+        self._take_sides(self.loop)
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
             length, self.status = length if stiff or self.leaves_zero else length / 2, Result.SUCCESS
         while True:
+            is_switch = guard is not None
             if guard is not None:
                 self.stiff_rows += [len(self.record)] * stiff
                 count, length, turned, stiff = count + 1, end - begin, False, False
@@ -230,23 +236,24 @@ class ModalRun:
                 here = self._switched(k, guard)
                 if self.status is not Result.SUCCESS:
                     return
-                guard = self._crossed_too(here)
-                if guard is not None:
-                    continue
-            left = end - here.t
-            if is_same(here.t, end, self.clock.dt):
+            left, is_at_end = end - here.t, is_same(here.t, end, self.clock.dt)
+            if is_at_end and not is_switch:
                 break
-            part = left if abs(length) >= abs(left) else length
+            part = end - begin if is_at_end else left if abs(length) >= abs(left) else length
             clock, loop = Clock(np.float64(here.t), np.float64(part)), self.loop_in(self.mode, stiff=stiff)
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
             if self.status is not Result.SUCCESS:
                 return
             is_brief = is_same_instant(here.t, end, self.clock.dt)
-            if not is_brief:
+            if is_switch:
+                self._take_sides(loop, AT_SWITCH)
+            if is_switch or not is_brief:
                 self._leave_zeros(loop)
                 guard = self._violated(loop)
                 if guard is not None:
                     continue
+            if is_at_end:
+                break
             watched, row = loop.begin, loop.buffer(1)
             if is_brief or (failure is Result.STEP and abs(part) < 2 * SHORTEST * abs(end - begin)):
                 watched = watched._replace(armed=np.float64(0.0))  # past it, the guard counts at the next part
@@ -318,6 +325,8 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
+        kept = self.sides if target == source else np.zeros(len(self.modes.guards(target)))
+        self.sides = np.where((np.arange(len(kept)) == which) & (target == source), 0.0, kept)
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
@@ -348,31 +357,27 @@ class ModalRun:
         directions = np.array([event.direction for event in self.loop.guards + self.events])
         return (np.abs(values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
 
-    def _crossed_too(self, here: Place) -> Crossings | None:
-        """Crossing of a guard without direction that is zero at the instant of other ones of the same mode, after whose
-        resets the motion leads from the side of the guard on which it is to the other.
+    def _take_sides(self, loop: ModeLoop, number: int = 0) -> None:
+        """Find on which sides of the guards without direction the motion is, and let these count as guards with the
+        direction from there. A value tells it that is off zero by more than a number of instants after a transition,
+        and its rounding; else it counts as zero, and the side is kept, if it is known, or the motion leads to it.
         """
-        n, begin, guards = len(self.switches), self._shortly_before(here.t), np.arange(len(self.loop.guards))
-        while n and self.switches[n - 1].t >= begin:
-            n -= 1
-        first, last = self.switches[n], self.switches[-1]
-        begins = (
-            self.clock.t0 >= begin or self.since >= begin or any(one.source != self.mode for one in self.switches[n:])
-        )
-        both_ways = self.loop.crosses_both_ways[guards]
-        if begins or len(guards) < 2 or not both_ways.any():
-            return None
-        values, change = (part[guards] for part in self._around(here))
-        others = both_ways & (np.abs(values) <= np.abs(change)) & (guards != last.which)
-        if first is last:
-            self.sides = np.zeros(len(guards))
-        if first is last and others.any():
-            before = Place(np.float64(first.t), point(first.g_vector, here.g), first.xi_before)
-            values, earlier = (part[guards] for part in self._around(before))
-            arrives = (values * earlier < 0) & (np.abs(values) <= BEFORE * np.abs(change))
-            self.sides = np.where(arrives | (np.abs(values) <= np.abs(earlier)), -np.sign(earlier), 0.0)
-        self.sides[last.which] = np.sign(change[last.which])
-        return next((_crossing(self.loop, i, here) for i in np.flatnonzero(others & (change * self.sides < 0))), None)
+        n = len(loop.guards)
+        both_ways, values = loop.crosses_both_ways[:n], loop.begin.values[:n]
+        if not both_ways.any():
+            return
+        near = both_ways & (np.abs(values) <= (TINY if number else 0.0))
+        if near.any():
+            soon, roundings = self._values_soon(loop)[:n], self._roundings(loop)
+            if number:
+                change = (soon - values) * (self._instants(_beginning(loop), number) / SOON)
+                near &= np.abs(values) <= np.maximum(np.abs(change), roundings[1][:n])
+            for i in np.flatnonzero(near & (self.sides == 0)):
+                is_clear = abs(soon[i] - values[i]) > roundings[0][i]
+                self.sides[i] = np.sign(soon[i] - values[i]) if is_clear else self._leads(loop, i, roundings[1][i])
+        self.sides = np.where(both_ways & ~near, np.sign(values), self.sides)
+        loop.begin.values[:n][near] = 0.0
+        loop.directions[:n] = np.where(both_ways, -self.sides, loop.directions[:n])
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
         """Record the events whose zero is at the instant of a guard, but by rounding was not found before it, where the
@@ -414,19 +419,20 @@ class ModalRun:
                 loop.begin.values[i], self.leaves_zero = 0.0, True
                 continue
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
-            on_zero = values[i] == 0 and guard.direction  # it may lead past zero from there
-            if not (vanished or on_zero or values[i] * guard.direction > 0):
+            direction = loop.directions[i]
+            on_zero = values[i] == 0 and direction  # it may lead past zero from there
+            if not (vanished or on_zero or values[i] * direction > 0):
                 continue
             soon = float(self._values_soon(loop)[i])
             if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate):
                 rounding = self._roundings(loop) if rounding is None else rounding
                 if abs(values[i]) <= rounding[1][i] and abs(soon - values[i]) <= rounding[0][i]:
-                    if self._leads(loop, i, rounding[1][i]) * guard.direction > 0:
+                    if self._leads(loop, i, rounding[1][i]) * direction > 0:
                         return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
                     loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, rounding[1][i]
                     continue
             back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
-            past = (values[i] + (soon - values[i]) * (back / SOON)) * guard.direction > 0
+            past = (values[i] + (soon - values[i]) * (back / SOON)) * direction > 0
             if soon < values[i] if vanished else past:
                 return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
             if not vanished:
@@ -464,26 +470,25 @@ class ModalRun:
         not the one whose crossing was found: it left, and came back within a small part of that.
         """
         guards = loop.guards
-        of_each = [(one.direction, getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
-        directions, rounding, others = np.array(of_each).reshape(len(guards), 3).T
-        begun, after = loop.begin.values[: len(guards)], after[: len(guards)]
+        of_each = [(getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
+        rounding, others = np.array(of_each).reshape(len(guards), 2).T
+        directions, begun, after = (part[: len(guards)] for part in (loop.directions, loop.begin.values, after))
         return bool(np.any((begun == 0) & (after * directions > np.maximum(rounding, self.resting)) & (others > 0)))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, loop: ModeLoop) -> None:
-        """Set values that are zero by rounding after a transition to zero, so that the motion leaves them without an
-        event, and those of events that are recorded there; not those of guards with a direction, which may lead past
-        zero at the same instant.
+        """Set values of events of the run to zero that are zero by rounding after a transition, or recorded there, so
+        that the motion leaves them without an event; not those of others with a direction, which may lead past zero.
         """
         begin, t = loop.begin, _beginning(loop)
-        if not is_same_instant(self._last_switch, t, self.clock.dt):
+        if not self.events or not is_same_instant(self._last_switch, t, self.clock.dt):
             return
-        zero = self._are_recorded(loop, t) if self.events else np.zeros(len(loop.names), bool)
-        if np.any(loop.crosses_both_ways & ~zero & (begin.values != 0)):
+        zero, leaves = self._are_recorded(loop, t), loop.own & loop.crosses_both_ways
+        if np.any(leaves & ~zero & (begin.values != 0)):
             change = self._change(loop, AT_SWITCH if t == self._last_switch else AT_NODE)
-            zero |= loop.crosses_both_ways & (np.abs(begin.values) <= np.abs(change))
-            if np.any(loop.crosses_both_ways & ~zero & (np.abs(begin.values) < TINY)):
-                zero |= loop.crosses_both_ways & (np.abs(begin.values) <= self._roundings(loop)[1])
+            zero |= leaves & (np.abs(begin.values) <= np.abs(change))
+            if np.any(leaves & ~zero & (np.abs(begin.values) < TINY)):
+                zero |= leaves & (np.abs(begin.values) <= self._roundings(loop)[1])
         loop.begin = begin._replace(values=np.where(zero, 0.0, begin.values))
 
     def _change(self, loop: ModeLoop, number: int) -> np.ndarray:

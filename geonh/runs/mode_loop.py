@@ -143,6 +143,8 @@ class ModeLoop(Watching):
         self.crosses_both_ways = np.array(
             [i >= len(self.guards) or not event.direction for i, event in enumerate(self._problem.events)], bool
         )
+        self.directions = np.array([event.direction for event in self._problem.events], float)
+        """Directions in which the events count, of guards without one from the side on which the motion is."""
         self.ends_slip = np.array([isinstance(event, SlipEnds) for event in self._problem.events], bool)
         self._leaving: dict[str, Callable[[Any], Left]] = {}
         self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
@@ -294,24 +296,27 @@ class ModeLoop(Watching):
             super()._unknown(event, t)
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
-        """Sign changes of events, but for those that rounding makes of functions that leave a zero at the beginning:
-        near it, also in a part of a step that is short, where both directions count, and where values do not exceed the
-        rounding until then. In a part that is shorter still they change by little more than it, and no jump is seen.
+        """Sign changes of events, but for those of the run that count both ways and leave a zero at the beginning: near
+        it, also in a part of a step that is short, and where their values do not exceed the rounding, this makes them.
+        In a part that is shorter still values change by little more than it, and no jump is seen.
         """
         zeros = super()._zeros(here, after, which)
         if abs(self.clock.dt) < SHORT * self.step < np.inf:
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
         begin = self.clock.t0 + here.state.k * self.clock.dt
-        left = (here.values == 0)[zeros.which]
+        left = (self.own & self.crosses_both_ways & (here.values == 0))[zeros.which]
         if not left.any():
             return zeros
-        leaves = left & self.crosses_both_ways[zeros.which] & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        leaves = left & (np.abs(zeros.t - begin) <= NEAREST * self.step)
         if (left & ~leaves).any():
             rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))
             for i in np.flatnonzero(left & ~leaves):
                 half = (zeros.t[i] - begin) / self.clock.dt / 2
                 leaves[i] = (np.abs(self.values_soon(here.state, half)) <= rounding)[zeros.which[i]]
         return Zeros(*(part[~leaves] for part in zeros))
+
+    def _may_be_reversed(self, begin: np.ndarray) -> bool:
+        return bool(np.any(begin == 0))
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
         """True if the step to just before a zero fails; not of a slip, of which short ones have no direction there."""
