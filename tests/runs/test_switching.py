@@ -732,6 +732,36 @@ def test_a_ball_leaves_a_wedge_after_as_many_walls(number, directions):
         assert (normals @ run.g[-1] > 0).all()
 
 
+@pytest.mark.parametrize("directions", [(0, 0), (0, -1), (-1, 0)])
+def test_slow_approaches_and_far_corners(directions):
+    """At a corner walls are met that the motion approaches slowly after another one, or whose values are rounded."""
+    ball = corner((0, 0)).systems[0]
+
+    def walls(normals, place, e):
+        transitions = [
+            gn.Transition(
+                "ball",
+                gn.Event(lambda t, x, xi, lam, n=n: n @ (x - place), direction=direction, name=f"wall {i}"),
+                "ball",
+                lambda t, x, xi, n=n: xi - (1 + e) * (n @ xi) * n,
+            )
+            for i, (n, direction) in enumerate(zip(np.array(normals), directions, strict=True))
+        ]
+        return gn.Modes({"ball": ball}, transitions)
+
+    slow = [[0.23823126018508461, -0.9712084568570367], [2**-0.5] * 2]
+    corners = [(slow, [0.0, 0.0], 0.5, [-0.576, 0.0], 4), (np.eye(2), [1e4, 2e4], 1.0, [-0.7, -0.9], 2)]
+    for normals, place, e, v, n in corners:
+        modes, v = walls(normals, np.array(place), e), np.array(v)
+        for T in (0.3, 0.1, 0.17):
+            start = {"mode": "ball", "g0": np.array(place) - v * T, "xi0": v, "dt": 0.1}
+            run = gn.solve(modes, **start, n_steps=12)
+            assert len(run.switches.t) == n
+            assert (np.array(normals) @ (run.g[-1] - place)).min() > 0
+            resumed = gn.resume(gn.solve(modes, **start, n_steps=round(T / 0.1)), 12 - round(T / 0.1))
+            np.testing.assert_array_equal(resumed.g, run.g)
+
+
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("dt", [0.05, 0.01])
