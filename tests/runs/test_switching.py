@@ -826,7 +826,10 @@ def test_messages_of_switches_and_targets_name_what_is_wrong():
     assert "in the target of transition 'line' at t = 0.5" in "".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-12, 2e-12, 4e-12, 6e-12, 1e-11, 2e-11, 1e-10])
+RARE = [pytest.param(apart, marks=pytest.mark.slow) for apart in (1e-15, 1e-12, 4e-12, 1e-11, 2e-11)]
+
+
+@pytest.mark.parametrize("apart", [1e-13, 2e-12, 6e-12, 1e-10, *RARE])
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("k", [3, 300])
 def test_walls_met_one_shortly_after_the_other(k, sign, apart):
