@@ -90,7 +90,6 @@ class Watching:
         parts: Partition | None = None,
     ) -> None:
         self._problem, self.crossings, self.notices = problem, crossings, Notices(problem.events)
-        self.directions = np.array([event.direction for event in problem.events], float)
         self.begin = self.watched_at(state, trail)
         self.refuse_unknown()
         self._loop = stepping(next_watched, row_of_watched, parts or problem, self.begin)
@@ -191,7 +190,11 @@ class Watching:
             zero = jax.tree.map(lambda a: a[there], found.zero)
             return zeros_of(there, which[there], zero, begin[there], found.change[there])
         ends = np.stack([begin, end], axis=1)
-        return located_zeros(self._locate, before, at_end, which, ends, self.directions[which])
+        return located_zeros(self._locate, before, at_end, which, ends, self._directions_at(begin, which))
+
+    def _directions_at(self, begin: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Directions in which some events count that begin at these values."""
+        return np.array([self._problem.events[i].direction for i in which])
 
     def _may_be_reversed(self, begin: np.ndarray) -> bool:
         """True if events that begin at these values have directions other than their own."""

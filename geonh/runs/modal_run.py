@@ -172,10 +172,10 @@ class ModalRun:
     def _along(self, end: int) -> Crossings | None:
         """Make whole steps in the mode, at whose beginning its loop is; return the crossing of a guard that ends it."""
         loop = self.loop
+        recent = self.enters and is_same_instant(self._last_switch, _beginning(loop), self.clock.dt)
+        self.sides = np.zeros(len(loop.guards))
+        self._take_sides(loop, AT_NODE if recent else 0)
         if self.enters:
-            recent = is_same_instant(self._last_switch, _beginning(loop), self.clock.dt)
-            self.sides = np.zeros(len(loop.guards))
-            self._take_sides(loop, AT_NODE if recent else 0)
             self._leave_zeros(loop)
             violated = self._violated(loop)
             if violated is not None or self.leaves_zero:

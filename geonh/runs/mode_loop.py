@@ -315,6 +315,9 @@ class ModeLoop(Watching):
                 leaves[i] = (np.abs(self.values_soon(here.state, half)) <= rounding)[zeros.which[i]]
         return Zeros(*(part[~leaves] for part in zeros))
 
+    def _directions_at(self, begin: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return np.where(begin == 0, self.directions[which], super()._directions_at(begin, which))
+
     def _may_be_reversed(self, begin: np.ndarray) -> bool:
         return bool(np.any(begin == 0))
 
