@@ -345,17 +345,13 @@ class ModalRun:
         """True if the run or a mode begins at an instant: a motion that begins at a zero leaves it uncrossed."""
         return any(is_same_instant(t, begin, self.clock.dt) for begin in (self.clock.t0, self._last_switch))
 
-    def _around(self, here: Place) -> tuple[np.ndarray, np.ndarray]:
-        """Values of the guards and events of the mode at a place, and how they change within one instant."""
-        loop = self.loop
-        loop.enter(Clock(np.float64(here.t), np.float64(self.clock.dt)), here, 0, here.t)
-        return loop.begin.values, self._change(loop, AT_SWITCH)
-
     def _are_ahead(self, here: Place) -> np.ndarray:
         """True for the guards and events whose zero is at the instant of a place, which rounding may have passed."""
-        values, change = self._around(here)
-        directions = np.array([event.direction for event in self.loop.guards + self.events])
-        return (np.abs(values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
+        loop = self.loop
+        loop.enter(Clock(here.t, np.float64(self.clock.dt)), here, 0, here.t)
+        change = self._change(loop, AT_SWITCH)
+        directions = np.array([event.direction for event in loop.guards + self.events])
+        return (np.abs(loop.begin.values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
 
     def _take_sides(self, loop: ModeLoop, number: int = 0) -> None:
         """Find on which sides of the guards without direction the motion is, and let these count as guards with the
@@ -396,7 +392,7 @@ class ModalRun:
         return False
 
     def _are_recorded(self, loop: ModeLoop, t: float) -> np.ndarray:
-        """True for events of the run that are recorded at an instant or shortly before it, shape=[guards and events]"""
+        """True for events of the run that are recorded at an instant or shortly before it, shape=[events]."""
         begin = self._shortly_before(t)
         known = [
             c.names[i] for c in self.crossings[-RECENT:] for i, at in zip(c.which, c.t, strict=True) if at >= begin
@@ -412,7 +408,7 @@ class ModalRun:
         """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding; the value of one
         that is by rounding is set to zero, from which it leaves.
         """
-        values, state, rounding = loop.begin.values.tolist(), loop.begin.state, None
+        values, rounding = loop.begin.values.tolist(), None
         self.leaves_zero, self.resting = False, np.zeros(len(loop.guards))
         for i, guard in enumerate(loop.guards):
             if self._opens(loop, i):
@@ -428,13 +424,13 @@ class ModalRun:
                 rounding = self._roundings(loop) if rounding is None else rounding
                 if abs(values[i]) <= rounding[1][i] and abs(soon - values[i]) <= rounding[0][i]:
                     if self._leads(loop, i, rounding[1][i]) * direction > 0:
-                        return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
+                        return _crossing(loop, i)
                     loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, rounding[1][i]
                     continue
             back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
             past = (values[i] + (soon - values[i]) * (back / SOON)) * direction > 0
             if soon < values[i] if vanished else past:
-                return _crossing(loop, i, Place(np.float64(_beginning(loop)), state.g, loop.begin.xi))
+                return _crossing(loop, i)
             if not vanished:
                 loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
         return None
@@ -561,9 +557,9 @@ class ModalRun:
         return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
 
 
-def _crossing(loop: ModeLoop, i: int, here: Place) -> Crossings:
-    """Crossing of a guard where a mode begins."""
-    place = np.array([here.t], float), vector(here.g)[None], here.xi[None]
+def _crossing(loop: ModeLoop, i: int) -> Crossings:
+    """Crossing of a guard where a loop begins."""
+    place = np.array([_beginning(loop)], float), vector(loop.begin.state.g)[None], loop.begin.xi[None]
     return Crossings(loop.names, np.array([i]), np.zeros(1, int), *place, np.zeros((1, 0)))
 
 
