@@ -63,6 +63,10 @@ class Zeros(NamedTuple):
     xi: np.ndarray
     multipliers: np.ndarray
 
+    def taken(self, which: np.ndarray) -> Zeros:
+        """Some of the zeros."""
+        return Zeros(*(part[which] for part in self))
+
 
 def located_zeros(
     locate: Callable[[Any], Any],

@@ -20,10 +20,11 @@ from geonh.mechanics.own_values import Own
 from geonh.results.events import SlipEnds, WithRate
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
+from geonh.runs.instant import is_same_instant
 from geonh.runs.locating import SAME_INSTANT, Search, isolated, located, order_of_guard, zeros_of
 from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_states, taken, targets_of, vectors
 from geonh.runs.modal_record import Switch
-from geonh.runs.modal_run import OFF, ModalRun, is_same_instant
+from geonh.runs.modal_run import OFF, ModalRun
 from geonh.runs.mode_functions import Bounded, Entry, Motion, Place, Timed
 from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps, just_before
 

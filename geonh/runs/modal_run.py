@@ -26,21 +26,21 @@ from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds, WithRate, joined_crossings
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
-from geonh.runs.locating import SAME_INSTANT
+from geonh.runs.instant import INSTANT, SAME, SOON, Instant, beginning, instants, is_same, is_same_instant
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Record, Switch, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
-from geonh.runs.mode_loop import SOON, Loops, ModeLoop, for_stiff_steps
+from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""
+AT_ONCE = 100
+"""Most transitions of one guard within ``ROUNDING`` of a step."""
 ROUNDING = 1e-9
 """Part of a whole step within which a guard that is past zero by rounding comes back; and more where the time is so
 long that it is rounded by more."""
-INSTANT = 5 * SAME_INSTANT
-"""Part of a whole step within which events and transitions are at one instant."""
 AT_NODE, AT_SWITCH, BEFORE = 2, 3, 6
 """Numbers of instants within which zeros are at a node, that is an instant or less after a transition, within which
 they are at a transition, and within which transitions and events follow on each other.
@@ -53,8 +53,6 @@ RECENT = 10
 """Number of the last records of events among which those of one instant are looked for."""
 FEW = 9
 """Number of nodes besides those at whole numbers of steps for which there is room at first."""
-SAME = 4 * float(np.finfo(float).eps)
-"""Relative distance of two times that are the same, up to rounding."""
 
 
 @dataclass
@@ -90,6 +88,8 @@ class ModalRun:
         Numbers of the nodes to which such a part leads.
     sides : ndarray, shape=[guards]
         Signs of guards without direction where the motion is; 0 if not known.
+    struck : ndarray, shape=[guards]
+        True for guards with the function whose zero was the last transition, as a wall in both modes.
     resting : ndarray, shape=[guards]
         Bounds of the values of guards that rest at zero where a loop begins, else 0.
     """
@@ -114,6 +114,7 @@ class ModalRun:
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
     sides: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    struck: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -172,12 +173,11 @@ class ModalRun:
     def _along(self, end: int) -> Crossings | None:
         """Make whole steps in the mode, at whose beginning its loop is; return the crossing of a guard that ends it."""
         loop = self.loop
-        recent = self.enters and is_same_instant(self._last_switch, _beginning(loop), self.clock.dt)
-        self.sides = np.zeros(len(loop.guards))
-        self._take_sides(loop, AT_NODE if recent else 0)
+        recent = self.enters and is_same_instant(self._last_switch, beginning(loop), self.clock.dt)
+        at = self._begin_sides(AT_NODE if recent else 0)
         if self.enters:
-            self._leave_zeros(loop)
-            violated = self._violated(loop)
+            self._leave_zeros(at)
+            violated = self._violated(at)
             if violated is not None or self.leaves_zero:
                 return violated
         here, self.enters = loop.begin, False
@@ -220,8 +220,7 @@ class ModalRun:
         begin, end = self._time(k), self._time(k + 1)
         length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
         stiff = self.is_stiff(failure)
-        self.sides = np.zeros(len(self.loop.guards))
-        self._take_sides(self.loop)
+        self._begin_sides()
         if guard is None:
             here = Place(np.float64(begin), self.state.g, self.loop.velocity(self.loop.begin))
             length, self.status = length if stiff or self.leaves_zero else length / 2, Result.SUCCESS
@@ -229,8 +228,8 @@ class ModalRun:
             is_switch = guard is not None
             if guard is not None:
                 self.stiff_rows += [len(self.record)] * stiff
-                count, length, turned, stiff = count + 1, end - begin, False, False
-                if count > MOST:
+                count, length, turned, stiff = count + 1, self._part_after(guard, k), False, False
+                if count > MOST or self._is_accumulated(guard):
                     self.status = Result.SWITCHES
                     return
                 here = self._switched(k, guard)
@@ -245,11 +244,12 @@ class ModalRun:
             if self.status is not Result.SUCCESS:
                 return
             is_brief = is_same_instant(here.t, end, self.clock.dt)
+            at = self._instant(loop)
             if is_switch:
-                self._take_sides(loop, AT_SWITCH)
+                self._take_sides(at, AT_SWITCH)
             if is_switch or not is_brief:
-                self._leave_zeros(loop)
-                guard = self._violated(loop)
+                self._leave_zeros(at)
+                guard = self._violated(at)
                 if guard is not None:
                     continue
             if is_at_end:
@@ -295,6 +295,25 @@ class ModalRun:
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
 
+    def _is_accumulated(self, guard: Crossings) -> bool:
+        """True if a guard that is crossed has led to more than ``AT_ONCE`` transitions immediately before."""
+        number, t = 0, float(guard.t[0])
+        for switch in reversed(self.switches):
+            if abs(switch.t - t) > ROUNDING * abs(self.clock.dt):
+                break
+            number += switch.source == self.mode and switch.which == int(guard.which[0])
+        return number > AT_ONCE
+
+    def _part_after(self, guard: Crossings, k: int) -> float:
+        """Length of the part of a step to try after a transition: twice the time since the one before, if that is the
+        same and in the step too, as rebounds become ever shorter.
+        """
+        whole, last = self._time(k + 1) - self._time(k), self.switches[-1] if self.switches else None
+        if last is None or (last.k, last.source, last.which) != (k, self.mode, guard.which[0]):
+            return whole
+        since = abs(float(guard.t[0]) - last.t)
+        return min(2 * max(since / abs(whole), INSTANT), 1.0) * whole
+
     def is_stiff(self, failure: Result) -> bool:
         """True if an explicit step failed as the slip turned too fast for it."""
         return failure is Result.SLIP and not self.method.guarantees.implicit
@@ -325,8 +344,10 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
-        kept = self.sides if target == source else np.zeros(len(self.modes.guards(target)))
-        self.sides = np.where((np.arange(len(kept)) == which) & (target == source), 0.0, kept)
+        sides = dict(zip((id(one.function) for one in loop.guards), self.sides, strict=True))
+        functions = [one.function for one in self.modes.guards(target)]
+        self.sides = np.array([sides.get(id(one), 0.0) for one in functions])
+        self.struck = np.array([one is loop.guards[which].function for one in functions], bool)
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
@@ -349,28 +370,31 @@ class ModalRun:
         """True for the guards and events whose zero is at the instant of a place, which rounding may have passed."""
         loop = self.loop
         loop.enter(Clock(here.t, np.float64(self.clock.dt)), here, 0, here.t)
-        change = self._change(loop, AT_SWITCH)
+        change = self._instant(loop).change_within(AT_SWITCH)
         directions = np.array([event.direction for event in loop.guards + self.events])
         return (np.abs(loop.begin.values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
 
-    def _take_sides(self, loop: ModeLoop, number: int = 0) -> None:
+    def _begin_sides(self, number: int = 0) -> Instant:
+        """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
+        at, n = self._instant(self.loop), len(self.loop.guards)
+        self.sides, self.struck = np.zeros(n), np.zeros(n, bool)
+        self._take_sides(at, number)
+        return at
+
+    def _take_sides(self, at: Instant, number: int = 0) -> None:
         """Find on which sides of the guards without direction the motion is, and let these count as guards with the
         direction from there. A value tells it that is off zero by more than a number of instants after a transition,
         and its rounding; else it counts as zero, and the side is kept, if it is known, or the motion leads to it.
         """
-        n = len(loop.guards)
-        both_ways, values = loop.crosses_both_ways[:n], loop.begin.values[:n]
+        loop, n = at.loop, len(at.loop.guards)
+        both_ways, values = loop.crosses_both_ways[:n], at.values[:n]
         if not both_ways.any():
             return
         near = both_ways & (np.abs(values) <= (TINY if number else 0.0))
-        if near.any():
-            soon, roundings = self._values_soon(loop)[:n], self._roundings(loop)
-            if number:
-                change = (soon - values) * (self._instants(_beginning(loop), number) / SOON)
-                near &= np.abs(values) <= np.maximum(np.abs(change), roundings[1][:n])
-            for i in np.flatnonzero(near & (self.sides == 0)):
-                is_clear = abs(soon[i] - values[i]) > roundings[0][i]
-                self.sides[i] = np.sign(soon[i] - values[i]) if is_clear else self._leads(loop, i, roundings[1][i])
+        if number and near.any():
+            near &= np.abs(values) <= np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
+        for i in np.flatnonzero(near & ((self.sides == 0) | self.struck)):
+            self.sides[i] = at.side(i, self.sides[i])
         self.sides = np.where(both_ways & ~near, np.sign(values), self.sides)
         loop.begin.values[:n][near] = 0.0
         loop.directions[:n] = np.where(both_ways, -self.sides, loop.directions[:n])
@@ -404,14 +428,14 @@ class ModalRun:
         """Time of the last transition; nan if there is none."""
         return self.switches[-1].t if self.switches else self.since
 
-    def _violated(self, loop: ModeLoop) -> Crossings | None:
+    def _violated(self, at: Instant) -> Crossings | None:
         """Crossing, where the mode begins, of a guard that is past zero there, and not by rounding; the value of one
         that is by rounding is set to zero, from which it leaves.
         """
-        values, rounding = loop.begin.values.tolist(), None
+        loop, values = at.loop, at.loop.begin.values.tolist()
         self.leaves_zero, self.resting = False, np.zeros(len(loop.guards))
         for i, guard in enumerate(loop.guards):
-            if self._opens(loop, i):
+            if at.opens(i):
                 loop.begin.values[i], self.leaves_zero = 0.0, True
                 continue
             vanished = isinstance(guard, SlipEnds) and values[i] < guard.least * (1 + np.abs(loop.begin.xi).max())
@@ -419,47 +443,18 @@ class ModalRun:
             on_zero = values[i] == 0 and direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * direction > 0):
                 continue
-            soon = float(self._values_soon(loop)[i])
-            if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate):
-                rounding = self._roundings(loop) if rounding is None else rounding
-                if abs(values[i]) <= rounding[1][i] and abs(soon - values[i]) <= rounding[0][i]:
-                    if self._leads(loop, i, rounding[1][i]) * direction > 0:
-                        return _crossing(loop, i)
-                    loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, rounding[1][i]
-                    continue
-            back = ROUNDING + 2 * SAME * abs(_beginning(loop) / float(self.clock.dt))
-            past = (values[i] + (soon - values[i]) * (back / SOON)) * direction > 0
-            if soon < values[i] if vanished else past:
+            if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate) and at.is_flat(i):
+                if at.leads(i) * direction > 0:
+                    return _crossing(loop, i)
+                loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, at.roundings[1][i]
+                continue
+            back = ROUNDING + 2 * SAME * abs(at.t / loop.step)
+            past = (values[i] + at.change[i] * (back / SOON)) * direction > 0
+            if at.change[i] < 0 if vanished else past:
                 return _crossing(loop, i)
             if not vanished:
-                loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or soon != 0
+                loop.begin.values[i], self.leaves_zero = 0.0, self.leaves_zero or at.soon[1, i] != 0
         return None
-
-    def _roundings(self, loop: ModeLoop) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the rounding of the values of guards and events where a loop begins, at this place and at one that
-        was located.
-        """
-        here = Place(np.float64(_beginning(loop)), loop.begin.state.g, loop.begin.xi)
-        speed = float(np.abs(self.switches[-1].xi_before).max(initial=0.0)) if self.switches else self.speed
-        return loop.roundings(here), loop.roundings(here, speed)
-
-    def _leads(self, loop: ModeLoop, i: int, rounding: float) -> float:
-        """Sign of the value of a guard soon after the beginning of a loop, where it exceeds the rounding; 0 if it rests
-        at zero.
-        """
-        for part in (SOON, 1e2 * SOON, 1e4 * SOON):
-            value = float(loop.values_soon(loop.begin.state, part * self.clock.dt / loop.clock.dt)[i])
-            if abs(value) > rounding:
-                return np.sign(value)
-        return 0.0
-
-    @staticmethod
-    def _opens(loop: ModeLoop, i: int) -> bool:
-        """True if the value of a guard is zero by rounding, and its rate leads away from zero."""
-        guard, begin = loop.guards[i], loop.begin
-        if not isinstance(guard.function, WithRate) or abs(begin.values[i]) > guard.function.rounding:
-            return False
-        return guard.function.rate(_beginning(loop), begin.state.g, begin.xi) * guard.direction < 0
 
     def _has_missed(self, loop: ModeLoop, after: np.ndarray, found: int = -1) -> bool:
         """True if a guard that was zero at the beginning of a part is past it at the end, by the values there, and is
@@ -472,39 +467,30 @@ class ModalRun:
         return bool(np.any((begun == 0) & (after * directions > np.maximum(rounding, self.resting)) & (others > 0)))
 
     # --- parts ----------------------------------------------------------------------------------------------
-    def _leave_zeros(self, loop: ModeLoop) -> None:
+    def _leave_zeros(self, at: Instant) -> None:
         """Set values of events of the run to zero that are zero by rounding after a transition, or recorded there, so
         that the motion leaves them without an event; not those of others with a direction, which may lead past zero.
         """
-        begin, t = loop.begin, _beginning(loop)
-        if not self.events or not is_same_instant(self._last_switch, t, self.clock.dt):
+        loop = at.loop
+        if not self.events or not is_same_instant(self._last_switch, at.t, self.clock.dt):
             return
-        zero, leaves = self._are_recorded(loop, t), loop.own & loop.crosses_both_ways
+        begin, zero, leaves = loop.begin, self._are_recorded(loop, at.t), loop.own & loop.crosses_both_ways
         if np.any(leaves & ~zero & (begin.values != 0)):
-            change = self._change(loop, AT_SWITCH if t == self._last_switch else AT_NODE)
+            change = at.change_within(AT_SWITCH if at.t == self._last_switch else AT_NODE)
             zero |= leaves & (np.abs(begin.values) <= np.abs(change))
             if np.any(leaves & ~zero & (np.abs(begin.values) < TINY)):
-                zero |= leaves & (np.abs(begin.values) <= self._roundings(loop)[1])
+                zero |= leaves & (np.abs(begin.values) <= at.roundings[1])
         loop.begin = begin._replace(values=np.where(zero, 0.0, begin.values))
-
-    def _change(self, loop: ModeLoop, number: int) -> np.ndarray:
-        """Change of the values of the events within a number of instants after the beginning of a loop."""
-        window = self._instants(_beginning(loop), number)
-        return (self._values_soon(loop) - loop.begin.values) * (window / SOON)
-
-    def _instants(self, t: float, number: int) -> float:
-        """Part of a whole step that is a number of instants, longer by rounding at late times."""
-        return number * (INSTANT + SAME * abs(t / float(self.clock.dt)))
 
     def _shortly_before(self, t: float) -> float:
         """Time since when transitions and events are at an instant, or immediately before it."""
-        return t - self._instants(t, BEFORE) * float(self.clock.dt)
+        return t - instants(t, abs(float(self.clock.dt)), BEFORE) * float(self.clock.dt)
 
-    def _values_soon(self, loop: ModeLoop) -> np.ndarray:
-        """Values of the events a small part of a whole step after the beginning of a loop, whose steps may be so short
-        that the values change by rounding alone.
-        """
-        return loop.values_soon(loop.begin.state, SOON * self.clock.dt / loop.clock.dt)
+    def _instant(self, loop: ModeLoop) -> Instant:
+        """Instant at which a loop begins."""
+        return Instant(
+            loop, float(np.abs(self.switches[-1].xi_before).max(initial=0.0)) if self.switches else self.speed
+        )
 
     def _time(self, k: int) -> float:
         return float(self.clock.t0 + k * self.clock.dt)
@@ -559,20 +545,5 @@ class ModalRun:
 
 def _crossing(loop: ModeLoop, i: int) -> Crossings:
     """Crossing of a guard where a loop begins."""
-    place = np.array([_beginning(loop)], float), vector(loop.begin.state.g)[None], loop.begin.xi[None]
+    place = np.array([beginning(loop)], float), vector(loop.begin.state.g)[None], loop.begin.xi[None]
     return Crossings(loop.names, np.array([i]), np.zeros(1, int), *place, np.zeros((1, 0)))
-
-
-def _beginning(loop: ModeLoop) -> float:
-    """Time at which a loop begins."""
-    return float(loop.clock.t0 + int(loop.begin.state.k) * loop.clock.dt)
-
-
-def is_same_instant(t: float, other: float, dt: float) -> bool:
-    """True if two times of a run with steps dt are one instant, up to the accuracy with which zeros are located."""
-    return bool(abs(other - t) <= INSTANT * abs(dt)) or is_same(t, other, dt)
-
-
-def is_same(t: float, other: float, dt: float) -> bool:
-    """True if two times of a run with steps dt are the same, up to rounding."""
-    return bool(abs(other - t) <= SAME * max(abs(t), abs(other), abs(dt)))

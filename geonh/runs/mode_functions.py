@@ -72,7 +72,7 @@ class Bounded(NamedTuple):
     end: Any
 
 
-class Soon(NamedTuple):
+class Later(NamedTuple):
     """Node, and a part of the step that begins there."""
 
     node: Any
@@ -204,8 +204,8 @@ def _mean_velocity(system: System, t: Array, node: Node) -> Array:
     return system.velocity(system.at(node.g, t), (node.p_plus + node.p_minus) / 2)
 
 
-def values_soon(problem: Problem, timed: Timed) -> Array:
-    """Values of the events a small part of a step after a node."""
+def values_later(problem: Problem, timed: Timed) -> Array:
+    """Values of the events a part of a step after a node."""
     node, s = timed.what
     problem, xi = _at(problem, timed), velocity_timed(problem, timed._replace(what=node))
     state, part = partial_step(problem, node.local(problem.clock)[1], node.g, xi, s)

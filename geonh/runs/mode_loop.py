@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from geonh.engine import BatchStepping, Partition, batch_of_one, batch_stepping, first_of_batch, prepared, stepping
 from geonh.integrators.base import Integrator, Problem
@@ -34,10 +35,10 @@ from geonh.runs.mode_functions import (
     Arrived,
     Bounded,
     Entry,
+    Later,
     Left,
     Motion,
     Place,
-    Soon,
     Timed,
     arrived_at,
     at_node_timed,
@@ -53,7 +54,7 @@ from geonh.runs.mode_functions import (
     row_timed,
     row_until,
     takes_energy,
-    values_soon,
+    values_later,
     velocity_timed,
 )
 
@@ -68,8 +69,6 @@ SHORT = 1e-9
 """Part of a whole step in which values of events change by little more than rounding."""
 MOVED = 8
 """Number of places at which rounding is measured."""
-SOON = 1e-6
-"""Part of a step after which a guard that is past zero at the beginning of a mode is looked at again."""
 
 
 @contextmanager
@@ -260,9 +259,9 @@ class ModeLoop(Watching):
         return batch_stepping(StepOfOwn(next_until), OfOwn(row_until), self._problem, self._problem, begin)
 
     @cached_property
-    def _soon(self) -> Callable[[Any], Any]:
-        soon = Timed(self.clock.t0, self.clock.dt, Soon(Node.of(self.begin.state), SOON))
-        return self._program(values_soon, self._parts, soon)
+    def _later(self) -> Callable[[Any], Any]:
+        later = Timed(self.clock.t0, self.clock.dt, Later(Node.of(self.begin.state), 0.5))
+        return self._program(values_later, self._parts, later)
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
@@ -298,12 +297,20 @@ class ModeLoop(Watching):
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
         """Sign changes of events, but for those of the run that count both ways and leave a zero at the beginning: near
         it, also in a part of a step that is short, and where their values do not exceed the rounding, this makes them.
-        In a part that is shorter still values change by little more than it, and no jump is seen.
+        In a part that is shorter still values change by little more than it, and no jump is seen. Jumps by rounding are
+        zeros if the step leads past them.
         """
         zeros = super()._zeros(here, after, which)
         if abs(self.clock.dt) < SHORT * self.step < np.inf:
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
         begin = self.clock.t0 + here.state.k * self.clock.dt
+        if zeros.jumped.any():
+            each, rounding = zeros.which, self.roundings(Place(np.float64(begin), here.state.g, here.xi))
+            there = self.values_after(here.state, (zeros.t - begin) / self.clock.dt)[np.arange(len(each)), each]
+            is_small = zeros.jumped & (np.abs(there) <= rounding[each])
+            end, direction = after.reached[each], self.directions[each]
+            leads_past = np.where(direction == 0, np.abs(end), end * direction) > rounding[each]
+            zeros = zeros._replace(jumped=zeros.jumped & ~is_small).taken(~is_small | leads_past)
         left = (self.own & self.crosses_both_ways & (here.values == 0))[zeros.which]
         if not left.any():
             return zeros
@@ -312,8 +319,8 @@ class ModeLoop(Watching):
             rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))
             for i in np.flatnonzero(left & ~leaves):
                 half = (zeros.t[i] - begin) / self.clock.dt / 2
-                leaves[i] = (np.abs(self.values_soon(here.state, half)) <= rounding)[zeros.which[i]]
-        return Zeros(*(part[~leaves] for part in zeros))
+                leaves[i] = (np.abs(self.values_after(here.state, half)[0]) <= rounding)[zeros.which[i]]
+        return zeros.taken(~leaves)
 
     def _directions_at(self, begin: np.ndarray, which: np.ndarray) -> np.ndarray:
         return np.where(begin == 0, self.directions[which], super()._directions_at(begin, which))
@@ -346,9 +353,12 @@ class ModeLoop(Watching):
         assert self._stepping is not None  # it knows their width
         return np.empty((n_nodes, self.width))
 
-    def values_soon(self, state: State, part: float = SOON) -> np.ndarray:
-        """Values of the events a small part of a step after a node."""
-        return self._soon(self._timed(Soon(Node.of(state), part)))[0]
+    def values_after(self, state: State, parts: ArrayLike) -> np.ndarray:
+        """Values of the events some parts of a step after a node, shape=[parts, events]."""
+        parts = np.atleast_1d(np.asarray(parts, float))
+        node = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(parts), axis=0), Node.of(state))
+        t0, dt = (np.full(len(parts), float(one)) for one in (self.clock.t0, self.clock.dt))
+        return self._later(Own({}, Timed(t0, dt, Later(node, parts))))
 
     def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved

@@ -223,6 +223,27 @@ def test_bounces_with_restitution_end_at_rest_or_in_words():
     assert abs(ended.t[-1] - once * (1 + e) / (1 - e)) < 0.02
 
 
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize(
+    ("e", "angle", "corner", "dt"),
+    [(0.5, 0.0, (0.0, 0.0), 0.1), (0.88, 0.3, (1.0, -2.0), 0.01), (0.52, -0.5, (21.0, 8.0), 0.004), (0.13, 0.4, (-150.0, 90.0), 0.002)],
+)  # fmt: skip
+def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(direction, e, angle, corner, dt):
+    normal, corner = np.array([np.sin(angle), np.cos(angle)]), np.array(corner)
+    flight = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="flight")
+    wall = gn.Event(lambda t, x, xi, lam: jnp.dot(normal, x - corner), direction=direction, name="wall")
+    rebound = lambda t, x, xi: xi - (1 + e) * jnp.dot(normal, xi) * normal  # noqa: E731
+    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", wall, "flight", rebound)], name="rebounds")
+    start = {"mode": "flight", "xi0": 0.7 * np.array([np.cos(angle), -np.sin(angle)]), "dt": dt, "n_steps": 250}
+    heights = np.array([0.05, 0.01])
+    run = gn.solve(modes, "gauss4", g0=corner + 0.05 * normal, throw=False, **start)
+    members = gn.solve_ensemble(modes, "gauss4", g0=corner + heights[:, None] * normal, **start)
+    for one in (run, members[0], members[1]):
+        gaps = (one.g - corner) @ normal
+        assert gaps.min() >= -1e-14 * (1 + np.abs(corner).max())
+        assert one.status is Result.SWITCHES
+
+
 @functools.cache
 def block(angle, mu=0.5):
     """A block on a slope, with a rotor that turns: it sticks, or slides downwards; (s, height, angle of the rotor)."""
