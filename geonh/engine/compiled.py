@@ -166,21 +166,36 @@ class BatchStepping:
 
         Rows of a member after its last good step are undefined.
         """
-        run = self._in_lanes if isinstance(self._loop, native.Lanes) else self._one_by_one
-        return run(members, states, n_nodes, stride, threads)
+        if not isinstance(self._loop, native.Lanes):
+            return self._one_by_one(members, states, n_nodes, stride)
+        buffer, reached = self._in_lanes(self._loop, members, states, n_nodes, stride, threads)
+        blocks, *shape, lanes = buffer.shape
+        return np.moveaxis(buffer, -1, 1).reshape(blocks * lanes, *shape)[: len(members)], reached
+
+    def run_each(
+        self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
+    ) -> tuple[list[np.ndarray], Reached]:
+        """Version of ``run`` with the rows of each member where they were computed, which need not be contiguous."""
+        loop = self._loop
+        if not isinstance(loop, native.Lanes):
+            rows, reached = self._one_by_one(members, states, n_nodes, stride)
+            return list(rows), reached
+        buffer, reached = self._in_lanes(loop, members, states, n_nodes, stride, threads)
+        return [loop.rows(buffer, i) for i in range(len(members))], reached
 
     def _members(self, members: Any) -> Any:
         leaves = [a[members] if varies else a for a, varies in zip(self._leaves, self._varies, strict=True)]
         return jax.tree.unflatten(self._structure, leaves)
 
-    def _in_lanes(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
-        buffer = self._loop.buffer(len(members), n_nodes)
-        done = self._loop.run(self._members(members), states, n_nodes, stride, buffer, threads=threads)
-        blocks, *shape, lanes = buffer.shape
-        rows = np.moveaxis(buffer, -1, 1).reshape(blocks * lanes, *shape)[: len(members)]
-        return rows, Reached(done.state, done.status, done.n_steps // stride)
+    def _in_lanes(
+        self, loop: native.Lanes, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
+    ) -> tuple[np.ndarray, Reached]:
+        """Buffer of the rows of all members, and their final states."""
+        buffer = loop.buffer(len(members), n_nodes)
+        done = loop.run(self._members(members), states, n_nodes, stride, buffer, threads=threads)
+        return buffer, Reached(done.state, done.status, done.n_steps // stride)
 
-    def _one_by_one(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
+    def _one_by_one(self, members: np.ndarray, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         rows, ends = np.empty((len(members), n_nodes, self.width)), []
         for i, member in enumerate(members):
             state = jax.tree.map(lambda a, i=i: a[i], states)
@@ -244,6 +259,10 @@ class Partition:
             return tree
         arrays, static = hashable_partition(tree, is_array)
         return cls(arrays, static, captured_variables(static), types(arrays))
+
+    def is_current(self) -> bool:
+        """True if what its functions capture is the same as when it was made."""
+        return captured_variables(self.static) == self.captured
 
     def held(self, program: Any) -> Any:
         """The arrays as a program takes them, made once for all native programs."""

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -34,7 +33,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import new_trajectory
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.modal_batch import ModalBatch
-from geonh.runs.modal_members import parted
+from geonh.runs.modal_members import parted, rows_of_states, taken
 from geonh.runs.modal_run import ModalRun
 from geonh.runs.mode_loop import Loops
 from geonh.runs.start import as_start
@@ -70,6 +69,7 @@ class ModalMembers:
     save_every: int
     reason: str
     _of_thread: threading.local = field(default_factory=threading.local)
+    _first_rows: np.ndarray = field(init=False)
 
     def solved(self, threads: int, report: Callable[[int, int], None]) -> ModalEnsemble:
         """Run all members; after Ctrl-C those that were finished."""
@@ -84,6 +84,7 @@ class ModalMembers:
         faults = dict(starts.faults)
         for some in (of_values, of_guards):
             faults = {i: fault for i, fault in enumerate(some) if fault} | faults
+        self._first_rows = rows_of_states(starts.states)
         states = {i: state for i, state in enumerate(parted(starts.states)) if i not in faults}
         done, not_started = self._together if self._can_be_together else self._on_threads, len(faults)
         with contextlib.suppress(KeyboardInterrupt):  # members that have ended are kept
@@ -96,10 +97,6 @@ class ModalMembers:
         k = np.arange(per) * self.save_every
         found = MembersOnDemand(runs, lambda run, i: self._trajectory(run, states[i]))
         return ModalEnsemble(self.modes, self.shared.method, self.reason, self.batch, k, found, faults)
-
-    @cached_property
-    def _members(self) -> list[Member]:
-        return parted(self.batch.members)
 
     @property
     def _can_be_together(self) -> bool:
@@ -148,17 +145,16 @@ class ModalMembers:
 
     def _begun(self, i: int, state: State, loops: Loops) -> ModalRun:
         """Run of a member with node 0, and these programs, which serve one member after another."""
-        member = self._members[i]
-        values = self._varied(member)
-        controls = self.shared.controls if member.controls is None else member.controls
-        clock = Clock(np.float64(member.t0), np.float64(member.dt), controls)
+        every = self.batch.members
+        values = taken(self._varied(every), i) if self.batch.varied else {}
+        controls = self.shared.controls if every.controls is None else taken(every.controls, i)
+        clock = Clock(np.float64(every.t0[i]), np.float64(every.dt[i]), controls)
         status = Result(int(state.status))
         of_all = (self.modes, self.shared.method, clock, self.events, self.save_every, self.which)
         run = ModalRun(*of_all, state, status, values=values)
-        if not values and member.controls is None:
+        if not values and every.controls is None:
             run.loops = loops
-        run.expect(self.n_steps)
-        run.save(state, float(clock.t0))
+        run.begin(self._first_rows[i], self.n_steps)
         return run
 
     def _trajectory(self, run: ModalRun, state: State) -> Trajectory:

@@ -192,9 +192,9 @@ class Modes:
         forces = [(name, self[name].multiplier_forces) for name in self.names]
         parts = [(name, part) for name, of in forces if of is not None for part in getattr(of.function, "parts", ())]
         parts += [(one.source, part) for one in self.transitions for part in (one.guard.function, one.reset)]
-        checks = [(parameters[name], part.fault) for name, part in parts if hasattr(part, "fault")]
+        checks = [(parameters[name], part) for name, part in parts if hasattr(type(part), "fault")]
         for values in every:
-            yield next(filter(None, (fault({**own, **values}) for own, fault in checks)), "")
+            yield next(filter(None, (part.fault({**own, **values}) for own, part in checks)), "")
 
     def with_values(self, values: Mapping[str, Any]) -> Modes:
         """Modes with other values of parameters, in all systems that have them: of modes, resets, guards, targets."""

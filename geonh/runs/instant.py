@@ -7,10 +7,10 @@ what happens, but the rate of the guard along the motion and, where that vanishe
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from geonh.results.events import WithRate
 from geonh.runs.locating import SAME_INSTANT
 from geonh.runs.mode_functions import Place
 from geonh.runs.mode_loop import ModeLoop
@@ -88,9 +88,10 @@ class Instant:
         """True if the value of a guard that has a rate of its own is zero by rounding, and leaves zero against its
         direction.
         """
-        guard, begin = self.loop.guards[i], self.loop.begin
-        if not isinstance(guard.function, WithRate) or abs(self.values[i]) > guard.function.rounding:
+        if not self.loop.has_rate[i] or abs(self.values[i]) > self.loop.guard_roundings[i]:
             return False
+        guard: Any = self.loop.guards[i]
+        begin = self.loop.begin
         return bool(guard.function.rate(self.t, begin.state.g, begin.xi) * guard.direction < 0)
 
     def _after(self, *parts: float) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import Own
-from geonh.results.events import SlipEnds, WithRate
+from geonh.results.events import SlipEnds
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
 from geonh.runs.instant import is_same_instant
@@ -50,7 +50,8 @@ class ModalBatch:
     def __init__(self, runs: dict[int, ModalRun], end: int, threads: int, faults: dict[int, str]) -> None:
         self._runs, self._numbers, self._end, self._threads = list(runs.values()), list(runs), end, threads
         self._loops: Loops = {}
-        self._values = jax.tree.map(lambda *leaves: np.stack(leaves), *(dict(run.values) for run in self._runs))
+        every = [dict(run.values) for run in self._runs]
+        self._values = jax.tree.map(lambda *leaves: np.stack(leaves), *every) if every[0] else {}
         self._faults = faults
         clocks = [run.clock for run in self._runs]
         self._t0, self._dt = (np.array([getattr(clock, name) for clock in clocks], float) for name in ("t0", "dt"))
@@ -106,12 +107,13 @@ class ModalBatch:
         ends = np.full(len(group.members), self._end, group.begins.state.k.dtype)
         bounded = Bounded(self._timed(group.members, group.begins), ends)
         rows, here, status, counts = self._advanced(loop, group.members, bounded, n)
-        for i, own, count in zip(group.members.tolist(), rows, counts.tolist(), strict=True):
-            run, saved = self._runs[i], own[:count]
-            if run.save_every > 1:
-                saved = saved[saved[:, 0] % run.save_every == 0]
-            run.add(saved, self._t0[i] + saved[:, 0] * self._dt[i])
-            run.engine = loop.batch.engine
+        firsts, engine = (group.begins.state.k + 1).tolist(), loop.batch.engine
+        for i, own, first, count in zip(group.members.tolist(), rows, firsts, counts.tolist(), strict=True):
+            run = self._runs[i]
+            skipped = -first % run.save_every
+            k = np.arange(first + skipped, first + count, run.save_every)
+            run.add(own[skipped : count : run.save_every], self._t0[i] + k * self._dt[i])
+            run.engine = engine
         group = group._replace(begins=here, enters=np.zeros(len(group.members), bool))
         self._go_on(group.taken(np.isin(status, (Result.SUCCESS, Result.END))))
         self._across(loop, group.taken(status == Result.EVENT))
@@ -146,9 +148,9 @@ class ModalBatch:
 
     def _advanced(
         self, loop: ModeLoop, members: np.ndarray, begins: Bounded, n: int
-    ) -> tuple[np.ndarray, Watched, np.ndarray, np.ndarray]:
-        """Make n steps: rows, last good states, why the step after them failed, and numbers of good ones."""
-        rows, reached = loop.batch.run(np.arange(len(members)), self._own(members, begins), n, 1, self._threads)
+    ) -> tuple[list[np.ndarray], Watched, np.ndarray, np.ndarray]:
+        """Make n steps: rows of each, last good states, why the step after them failed, and numbers of good ones."""
+        rows, reached = loop.batch.run_each(np.arange(len(members)), self._own(members, begins), n, 1, self._threads)
         return rows, reached.state.what.timed.what, np.asarray(reached.status), np.asarray(reached.n_rows)
 
     # --- transitions ----------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ class ModalBatch:
         states = step.what.state
         s = just_before((crossed.t - step.t0) / step.dt - states.k)
         search = Search(Node.of(states), crossed.which, s, s, np.ones(len(s)))
-        found = loop.searching(located)(Own(values, step._replace(what=search)))
+        found = self._on_threads(loop.searching(located), Own(values, step._replace(what=search)))
         fails = ~np.isfinite(found.value) & ~loop.ends_slip[crossed.which]
         if loop.takes_energy:
             begin = Place(step.t0 + states.k * step.dt, states.g, step.what.xi)
@@ -356,10 +358,10 @@ def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:
     """True for places at which a guard is zero, past it, or not a number, shape=[members]."""
     values, speed = begins.values, np.abs(begins.xi).max(axis=1, initial=0.0)
     hard = (np.isnan(values) | (values == 0)).any(axis=1)
-    for guard, value in zip(loop.guards, values.T, strict=True):
+    for i, (guard, value) in enumerate(zip(loop.guards, values[:, : len(loop.guards)].T, strict=True)):
         hard |= value * guard.direction > 0
         if isinstance(guard, SlipEnds):
             hard |= value < guard.least * (1 + speed)
-        if isinstance(guard.function, WithRate):
-            hard |= np.abs(value) <= guard.function.rounding
+        if loop.has_rate[i]:
+            hard |= np.abs(value) <= loop.guard_roundings[i]
     return hard

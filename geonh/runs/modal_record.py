@@ -18,10 +18,12 @@ class Record:
     ----------
     width : int
         Length of a row.
+    room : int, optional
+        Number of rows for which there is room at first.
     """
 
-    def __init__(self, width: int) -> None:
-        self._rows, self._t, self._mode = np.empty((0, width)), np.empty(0), np.empty(0, np.int64)
+    def __init__(self, width: int, room: int = 0) -> None:
+        self._rows, self._t, self._mode = np.empty((room, width)), np.empty(room), np.empty(room, np.int64)
         self._n = 0
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import Own
 from geonh.mechanics.system import System
-from geonh.results.events import Crossings, Event, SlipEnds, WithRate, joined_crossings
+from geonh.results.events import Crossings, Event, SlipEnds, joined_crossings
 from geonh.results.modes import Modes, Switches, placed
 from geonh.results.nodes import Nodes
 from geonh.runs.instant import INSTANT, SAME, SOON, Instant, beginning, instants, is_same, is_same_instant
@@ -443,7 +443,7 @@ class ModalRun:
             on_zero = values[i] == 0 and direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * direction > 0):
                 continue
-            if not isinstance(guard, SlipEnds) and not isinstance(guard.function, WithRate) and at.is_flat(i):
+            if not isinstance(guard, SlipEnds) and not loop.has_rate[i] and at.is_flat(i):
                 if at.leads(i) * direction > 0:
                     return _crossing(loop, i)
                 loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, at.roundings[1][i]
@@ -460,11 +460,9 @@ class ModalRun:
         """True if a guard that was zero at the beginning of a part is past it at the end, by the values there, and is
         not the one whose crossing was found: it left, and came back within a small part of that.
         """
-        guards = loop.guards
-        of_each = [(getattr(one.function, "rounding", 0.0), i != found) for i, one in enumerate(guards)]
-        rounding, others = np.array(of_each).reshape(len(guards), 2).T
-        directions, begun, after = (part[: len(guards)] for part in (loop.directions, loop.begin.values, after))
-        return bool(np.any((begun == 0) & (after * directions > np.maximum(rounding, self.resting)) & (others > 0)))
+        n, bounds = len(loop.guards), np.maximum(loop.guard_roundings, self.resting)
+        is_past = (loop.begin.values[:n] == 0) & (after[:n] * loop.directions[:n] > bounds)
+        return bool(np.any(is_past & (np.arange(n) != found)))
 
     # --- parts ----------------------------------------------------------------------------------------------
     def _leave_zeros(self, at: Instant) -> None:
@@ -504,6 +502,11 @@ class ModalRun:
         if self.record.last[0] == k and k % self.save_every:
             self.record.drop_last()
 
+    def begin(self, row: np.ndarray, n_steps: int) -> None:
+        """Save node 0 from its row, in a record with room for the nodes of that many steps."""
+        self.record = Record(row.size, n_steps // self.save_every + FEW)
+        self.add(row[None], self.clock.t0)
+
     def expect(self, n_steps: int) -> None:
         """Make room for the nodes of that many steps, with some transitions."""
         self.record.room(max(n_steps, 0) // self.save_every + FEW)
@@ -513,7 +516,7 @@ class ModalRun:
         row = np.concatenate([[float(state.k)], vector(state.g), state.p_plus, state.p_minus])
         self.add(row[None], np.array([t]))
 
-    def add(self, rows: np.ndarray, t: np.ndarray) -> None:
+    def add(self, rows: np.ndarray, t: Any) -> None:
         """Save nodes of the mode, from their rows and times."""
         self.record.add(rows, t, self.mode)
 

@@ -25,7 +25,7 @@ from geonh.integrators.node import State
 from geonh.integrators.runge_kutta import Gauss
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import OfOwn, Own, StepOfOwn
-from geonh.results.events import Crossings, Event, SlipEnds, careful_guards
+from geonh.results.events import Crossings, Event, SlipEnds, WithRate, careful_guards
 from geonh.results.modes import Modes, Transition
 from geonh.results.nodes import Node
 from geonh.results.zeros import NEAREST
@@ -75,17 +75,14 @@ MOVED = 8
 def kept_loops(modes: Modes, method: Integrator, controls: Any, events: tuple[Event, ...]) -> Iterator[Loops]:
     """Programs of the modes for a run, those of an earlier one if nothing in its problem has changed since."""
 
-    def spare() -> list[Loops]:
-        parts = Partition.of((modes.systems, modes.transitions, modes.names, method, controls, events))
-        values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
-        return _spare_loops(parts.static, parts.captured, parts.types, values)
-
-    known = spare()
+    parts = Partition.of((modes.systems, modes.transitions, modes.names, method, controls, events))
+    values = tuple(np.asarray(a).tobytes() for a in jax.tree.leaves(parts.arrays))
+    known = _spare_loops(parts.static, parts.captured, parts.types, values)
     loops = known.pop() if known else {}
     for (which, _), loop in loops.items():
         loop.begin_anew(modes.leaving(which))
     yield loops
-    if spare() is known:  # else a target or a report has changed what functions refer to
+    if parts.is_current():  # else a target or a report has changed what functions refer to
         known.append(loops)
 
 
@@ -145,6 +142,10 @@ class ModeLoop(Watching):
         self.directions = np.array([event.direction for event in self._problem.events], float)
         """Directions in which the events count, of guards without one from the side on which the motion is."""
         self.ends_slip = np.array([isinstance(event, SlipEnds) for event in self._problem.events], bool)
+        self.has_rate = [isinstance(guard.function, WithRate) for guard in self.guards]
+        """True for guards whose functions have rates of their own."""
+        self.guard_roundings = np.array([getattr(guard.function, "rounding", 0.0) for guard in self.guards], float)
+        """Values up to which guards with rates of their own may be zero."""
         self._leaving: dict[str, Callable[[Any], Left]] = {}
         self._arriving: dict[bool, Callable[[Any], Arrived]] = {}
 

@@ -226,8 +226,13 @@ def test_bounces_with_restitution_end_at_rest_or_in_words():
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize(
     ("e", "angle", "corner", "dt"),
-    [(0.5, 0.0, (0.0, 0.0), 0.1), (0.88, 0.3, (1.0, -2.0), 0.01), (0.52, -0.5, (21.0, 8.0), 0.004), (0.13, 0.4, (-150.0, 90.0), 0.002)],
-)  # fmt: skip
+    [
+        (0.5, 0.0, (0.0, 0.0), 0.1),
+        (0.88, 0.3, (1.0, -2.0), 0.01),
+        (0.52, -0.5, (21.0, 8.0), 0.004),
+        (0.13, 0.4, (-150.0, 90.0), 0.002),
+    ],
+)
 def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(direction, e, angle, corner, dt):
     normal, corner = np.array([np.sin(angle), np.cos(angle)]), np.array(corner)
     flight = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="flight")

@@ -31,7 +31,7 @@ LARGEST_CALL = 2**40
 """Maximum number of steps in a call."""
 FIRST_CALL = 16
 """Number of steps of the first call: short enough for a user to wait even if a step takes milliseconds."""
-SMALL_STACK, LARGE_STACK = 2**14, 2**18
+SMALL_STACK, LARGE_STACK = 2**14, 2**20
 """Bytes of stack that a program may use in any thread, and in one with a stack eight times as large."""
 LARGEST_STACK = 2**30
 """Maximum number of bytes of stack that a program may use."""
