@@ -184,21 +184,19 @@ class Watching:
         """Sign changes of some events in a step."""
         before, at_end = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         begin, end = here.values[which], after.reached[which]
+        own = np.array([self._problem.events[i].direction for i in which])
+        directions = self._directions(begin, which, own)
         found = self._isolate(Search(before, which, np.zeros(len(which)), end, begin))
-        if found.is_one.all() and not self._may_be_reversed(begin):
+        if found.is_one.all() and np.array_equal(directions, own):
             there = np.flatnonzero(found.there)
             zero = jax.tree.map(lambda a: a[there], found.zero)
             return zeros_of(there, which[there], zero, begin[there], found.change[there])
         ends = np.stack([begin, end], axis=1)
-        return located_zeros(self._locate, before, at_end, which, ends, self._directions_at(begin, which))
+        return located_zeros(self._locate, before, at_end, which, ends, directions)
 
-    def _directions_at(self, begin: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Directions in which some events count that begin at these values."""
-        return np.array([self._problem.events[i].direction for i in which])
-
-    def _may_be_reversed(self, begin: np.ndarray) -> bool:
-        """True if events that begin at these values have directions other than their own."""
-        return False
+    def _directions(self, begin: np.ndarray, which: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Directions in which some events count that begin at these values, and have those of their own."""
+        return own
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """SLIP if a slip turns around in a step without a zero, and no event stops the run before; or SUCCESS."""

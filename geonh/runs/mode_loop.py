@@ -323,11 +323,8 @@ class ModeLoop(Watching):
                 leaves[i] = (np.abs(self.values_after(here.state, half)[0]) <= rounding)[zeros.which[i]]
         return zeros.taken(~leaves)
 
-    def _directions_at(self, begin: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return np.where(begin == 0, self.directions[which], super()._directions_at(begin, which))
-
-    def _may_be_reversed(self, begin: np.ndarray) -> bool:
-        return bool(np.any(begin == 0))
+    def _directions(self, begin: np.ndarray, which: np.ndarray, own: np.ndarray) -> np.ndarray:
+        return np.where(begin == 0, self.directions[which], own)
 
     def _is_beyond_failures(self, here: Watched, zeros: Zeros, i: int) -> bool:
         """True if the step to just before a zero fails; not of a slip, of which short ones have no direction there."""
