@@ -64,10 +64,13 @@ class Instant:
         here = Place(np.float64(self.t), self.loop.begin.state.g, self.loop.begin.xi)
         return self.loop.roundings(here), self.loop.roundings(here, self.speed)
 
+    def is_zero(self, i: int) -> bool:
+        """True if a value is zero up to the rounding of a place that was located."""
+        return bool(abs(self.values[i]) <= self.roundings[1][i])
+
     def is_flat(self, i: int) -> bool:
-        """True if the value is zero, and stays so for a short time, up to rounding."""
-        here, located = self.roundings
-        return bool(abs(self.values[i]) <= located[i] and abs(self.soon[1, i] - self.values[i]) <= here[i])
+        """True if a value stays the same for a short time, up to rounding."""
+        return bool(abs(self.soon[1, i] - self.values[i]) <= self.roundings[0][i])
 
     def leads(self, i: int) -> float:
         """Sign of a value a little later, where it exceeds the rounding; 0 if it rests at zero."""
@@ -76,7 +79,7 @@ class Instant:
                 return float(np.sign(value))
         return 0.0
 
-    def side(self, i: int, before: float) -> float:
+    def side(self, i: int, before: float = 0.0) -> float:
         """Sign of a value, now zero, to which its rate leads; where rounding hides that, as in rebounds that end too
         soon, the sign ``before``, or where none is known that a little later.
         """

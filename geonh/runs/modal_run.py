@@ -30,7 +30,7 @@ from geonh.runs.instant import INSTANT, SAME, SOON, Instant, beginning, instants
 from geonh.runs.loop import portion
 from geonh.runs.modal_record import Record, Switch, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
-from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps
+from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -45,8 +45,6 @@ AT_NODE, AT_SWITCH, BEFORE = 2, 3, 6
 """Numbers of instants within which zeros are at a node, that is an instant or less after a transition, within which
 they are at a transition, and within which transitions and events follow on each other.
 """
-TINY = 1e-6
-"""Value of a guard that may be a rounding."""
 OFF = 1e-9
 """Largest residual, relative to 1 + |ξ|, of the constraints of the next mode after a reset."""
 RECENT = 10
@@ -90,8 +88,10 @@ class ModalRun:
         Signs of guards without direction where the motion is; 0 if not known.
     struck : ndarray, shape=[guards]
         True for guards with the function whose zero was the last transition, as a wall in both modes.
+    overshoot : float
+        Value of that function by which the transition was late, as in rebounds shorter than a part of a step.
     resting : ndarray, shape=[guards]
-        Bounds of the values of guards that rest at zero where a loop begins, else 0.
+        Bounds of the values that guards may have soon after, by rounding, which are zero where a loop begins.
     """
 
     common: Modes
@@ -115,6 +115,7 @@ class ModalRun:
     stiff_rows: list[int] = field(default_factory=list)
     sides: np.ndarray = field(default_factory=lambda: np.zeros(0))
     struck: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    overshoot: float = 0.0
     resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -245,7 +246,7 @@ class ModalRun:
                 return
             is_brief = is_same_instant(here.t, end, self.clock.dt)
             at = self._instant(loop)
-            if is_switch:
+            if at.t == self._last_switch:
                 self._take_sides(at, AT_SWITCH)
             if is_switch or not is_brief:
                 self._leave_zeros(at)
@@ -309,7 +310,8 @@ class ModalRun:
         same and in the step too, as rebounds become ever shorter.
         """
         whole, last = self._time(k + 1) - self._time(k), self.switches[-1] if self.switches else None
-        if last is None or (last.k, last.source, last.which) != (k, self.mode, guard.which[0]):
+        which = int(guard.which[0])
+        if last is None or (last.k, last.source, last.which) != (k, self.mode, which) or self.loop.has_rate[which]:
             return whole
         since = abs(float(guard.t[0]) - last.t)
         return min(2 * max(since / abs(whole), INSTANT), 1.0) * whole
@@ -348,6 +350,7 @@ class ModalRun:
         functions = [one.function for one in self.modes.guards(target)]
         self.sides = np.array([sides.get(id(one), 0.0) for one in functions])
         self.struck = np.array([one is loop.guards[which].function for one in functions], bool)
+        self.overshoot = abs(loop.begin.values[which]) if guard.t[0] == beginning(loop) else 0.0
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
@@ -377,7 +380,7 @@ class ModalRun:
     def _begin_sides(self, number: int = 0) -> Instant:
         """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
         at, n = self._instant(self.loop), len(self.loop.guards)
-        self.sides, self.struck = np.zeros(n), np.zeros(n, bool)
+        self.sides, self.struck, self.overshoot = np.zeros(n), np.zeros(n, bool), 0.0
         self._take_sides(at, number)
         return at
 
@@ -392,7 +395,8 @@ class ModalRun:
             return
         near = both_ways & (np.abs(values) <= (TINY if number else 0.0))
         if number and near.any():
-            near &= np.abs(values) <= np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
+            bound = np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
+            near &= np.abs(values) <= np.maximum(bound, 2 * self.overshoot * self.struck)
         for i in np.flatnonzero(near & ((self.sides == 0) | self.struck)):
             self.sides[i] = at.side(i, self.sides[i])
         self.sides = np.where(both_ways & ~near, np.sign(values), self.sides)
@@ -443,10 +447,12 @@ class ModalRun:
             on_zero = values[i] == 0 and direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * direction > 0):
                 continue
-            if not isinstance(guard, SlipEnds) and not loop.has_rate[i] and at.is_flat(i):
-                if at.leads(i) * direction > 0:
+            is_late = self.struck[i] and abs(at.values[i]) <= 2 * self.overshoot
+            if loop.may_be_rounding[i] and (is_late or at.is_zero(i)):
+                if at.side(i) * direction > 0:
                     return _crossing(loop, i)
-                loop.begin.values[i], self.leaves_zero, self.resting[i] = 0.0, True, at.roundings[1][i]
+                loop.begin.values[i], self.leaves_zero = 0.0, True
+                self.resting[i] = at.roundings[1][i] if at.is_flat(i) else abs(at.values[i]) + at.roundings[0][i]
                 continue
             back = ROUNDING + 2 * SAME * abs(at.t / loop.step)
             past = (values[i] + at.change[i] * (back / SOON)) * direction > 0

@@ -67,6 +67,8 @@ NEARBY = 1e-6
 """Distance before a zero at which a step must succeed, relative to its own."""
 SHORT = 1e-9
 """Part of a whole step in which values of events change by little more than rounding."""
+TINY = 1e-6
+"""Value of a guard that may be a rounding."""
 MOVED = 8
 """Number of places at which rounding is measured."""
 
@@ -144,6 +146,9 @@ class ModeLoop(Watching):
         self.ends_slip = np.array([isinstance(event, SlipEnds) for event in self._problem.events], bool)
         self.has_rate = [isinstance(guard.function, WithRate) for guard in self.guards]
         """True for guards whose functions have rates of their own."""
+        plain = [not (known or is_slip) for known, is_slip in zip(self.has_rate, self.ends_slip, strict=False)]
+        self.may_be_rounding = np.array(plain + [True] * len(events), bool)
+        """True for events whose zeros are told from rounding by that of the place."""
         self.guard_roundings = np.array([getattr(guard.function, "rounding", 0.0) for guard in self.guards], float)
         """Values up to which guards with rates of their own may be zero."""
         self._leaving: dict[str, Callable[[Any], Left]] = {}
@@ -296,8 +301,9 @@ class ModeLoop(Watching):
             super()._unknown(event, t)
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
-        """Sign changes of events, but for those of the run that count both ways and leave a zero at the beginning: near
-        it, also in a part of a step that is short, and where their values do not exceed the rounding, this makes them.
+        """Sign changes of events, but for those that leave a zero at the beginning, guards or events of the run that
+        count both ways: near it, also in a part of a step that is short, and where their values do not exceed the
+        rounding, this makes them.
         In a part that is shorter still values change by little more than it, and no jump is seen. Jumps by rounding are
         zeros if the step leads past them.
         """
@@ -308,19 +314,22 @@ class ModeLoop(Watching):
         if zeros.jumped.any():
             each, rounding = zeros.which, self.roundings(Place(np.float64(begin), here.state.g, here.xi))
             there = self.values_after(here.state, (zeros.t - begin) / self.clock.dt)[np.arange(len(each)), each]
-            is_small = zeros.jumped & (np.abs(there) <= rounding[each])
+            is_small = zeros.jumped & self.may_be_rounding[each] & (np.abs(there) <= rounding[each])
             end, direction = after.reached[each], self.directions[each]
             leads_past = np.where(direction == 0, np.abs(end), end * direction) > rounding[each]
             zeros = zeros._replace(jumped=zeros.jumped & ~is_small).taken(~is_small | leads_past)
-        left = (self.own & self.crosses_both_ways & (here.values == 0))[zeros.which]
-        if not left.any():
-            return zeros
-        leaves = left & (np.abs(zeros.t - begin) <= NEAREST * self.step)
+        each = zeros.which
+        own, values, end = self.own[each], here.values[each], after.reached[each] * self.directions[each]
+        left = np.where(own, self.crosses_both_ways[each] & (values == 0), np.abs(values) <= TINY)
+        left &= self.may_be_rounding[each]
+        leaves = left & own & (np.abs(zeros.t - begin) <= NEAREST * self.step)
         if (left & ~leaves).any():
-            rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))
-            for i in np.flatnonzero(left & ~leaves):
-                half = (zeros.t[i] - begin) / self.clock.dt / 2
-                leaves[i] = (np.abs(self.values_after(here.state, half)[0]) <= rounding)[zeros.which[i]]
+            rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))[each]
+            half = np.abs(
+                self.values_after(here.state, (zeros.t - begin) / self.clock.dt / 2)[np.arange(len(each)), each]
+            )
+            begins_at_zero = (values == 0) | ((np.abs(values) <= rounding) & (end <= rounding))
+            leaves |= left & begins_at_zero & (half <= rounding)
         return zeros.taken(~leaves)
 
     def _directions(self, begin: np.ndarray, which: np.ndarray, own: np.ndarray) -> np.ndarray:

@@ -249,6 +249,45 @@ def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(directio
         assert one.status is Result.SWITCHES
 
 
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize("e", [0.01, 0.3, 0.5, 0.9])
+def test_rebounds_from_a_floor_at_zero_never_pass_it(e, direction):
+    """Where the height is zero its rounding is none: rebounds become as short as 10⁻¹² of a step."""
+    flight = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="flight")
+    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=direction, name="floor")
+    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", floor, "flight", lambda t, x, xi: -e * xi)])
+    start = {"mode": "flight", "xi0": [0.0], "dt": 0.01, "n_steps": 130}
+    run = gn.solve(modes, "gauss4", g0=[0.02], throw=False, **start)
+    assert run.status is Result.SWITCHES
+    assert run.g.min() > -1e-14
+    assert abs(run.switches.t[-1] - (0.04 / G) ** 0.5 * (1 + e) / (1 - e)) < 1e-9
+    members = gn.solve_ensemble(modes, "gauss4", g0=np.linspace(0.01, 0.02, 9)[:, None], **start)
+    assert (members.status == Result.SWITCHES).all()
+    np.testing.assert_array_equal(members[8].switches.t, run.switches.t)
+
+
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize("height", [0.0, 1e3, 1.3e4, 1.1e5, 1.4e6])
+@pytest.mark.parametrize("dt", [0.1, 0.01, 0.001])
+def test_rebounds_far_from_the_origin_are_counted_once(direction, height, dt):
+    """There rounding of the place is more than the motion in 10⁻⁹ of a step."""
+    values = {"floor": height, "e": 0.8}
+    flight = gn.System(Translations(1), metric=[1.0], potential=lambda x, p: G * x[0], parameters=values, name="flight")
+    floor = gn.Event(lambda t, x, xi, lam, p: x[0] - p["floor"], direction=direction, name="floor")
+    rebound = lambda t, x, xi, p: -p["e"] * xi  # noqa: E731
+    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", floor, "flight", rebound)])
+    for e in (0.8, 1.0):
+        for drop in (0.0102, 0.0131, 0.0174, 0.0199):
+            fall = (2 * drop / G) ** 0.5
+            times = fall + 2 * fall * np.cumsum([0.0, *(e ** np.arange(1, 5))])
+            n = int((times[-2] + times[-1]) / 2 / dt)
+            start = {"mode": "flight", "g0": [height + drop], "xi0": [0.0], "dt": dt, "n_steps": n}
+            run = gn.solve(modes.with_parameters(e=e), "gauss4", **start)
+            expected = times[times < n * dt]
+            assert len(run.switches.t) == len(expected)
+            np.testing.assert_allclose(run.switches.t, expected, atol=1e-7 * (1 + height) ** 0.5)
+
+
 @functools.cache
 def block(angle, mu=0.5):
     """A block on a slope, with a rotor that turns: it sticks, or slides downwards; (s, height, angle of the rotor)."""
@@ -805,6 +844,24 @@ def test_a_string_goes_slack_and_taut_once(dt, direction, method):
     lift = quad(lambda angle: (G * (1.2 + 2 * np.cos(angle))) ** -0.5, 0.0, np.arccos(-up), epsabs=1e-12)[0]
     flight = 4 * (up * (1 - up**2)) ** 0.5 / G**0.5  # along the parabola to the circle
     np.testing.assert_allclose(run.switches.t, [lift, lift + flight], atol=2e-4 * (dt / 0.05) ** 4)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("length", [0.13, 1.0, 2.0, 11.12, 13.08, 870.0, 9800.0])
+def test_strings_of_all_lengths_go_slack_and_taut_once(length, dimension, direction):
+    settings = {"metric": [1.0] * dimension, "potential": lambda x: G * x[1]}
+    excess = lambda x: (x @ x - length**2) / (2 * length)  # noqa: E731
+    taut = gn.System(Translations(dimension), holonomic=lambda x: jnp.stack([excess(x)]), **settings)
+    loose = gn.Event(lambda t, x, xi, lam: lam[0], direction=direction, name="loose")
+    tightens = gn.Event(lambda t, x, xi, lam: excess(x), direction=direction, name="tightens")
+    transitions = [gn.Transition("taut", loose, "slack"), gn.Transition("slack", tightens, "taut")]
+    modes = gn.Modes({"taut": taut, "slack": gn.System(Translations(dimension), **settings)}, transitions)
+    unit, rest = (length / G) ** 0.5, [0.0] * (dimension - 2)
+    start = {"g0": [0.0, -length, *rest], "xi0": [1.75 * (G * length) ** 0.5, 0.0, *rest]}
+    run = gn.solve(modes, "gauss6", mode="taut", **start, dt=0.01 * unit, n_steps=450)
+    np.testing.assert_allclose(run.switches.t / unit, [1.50817803, 3.73435723], atol=1e-7)  # by SciPy's DOP853
+    assert abs(np.linalg.norm(run.g, axis=1).min() / length - 0.5936417) < 1e-4
 
 
 @pytest.mark.parametrize("direction", [0, -1])
