@@ -312,7 +312,7 @@ class ModeLoop(Watching):
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
         begin = self.clock.t0 + here.state.k * self.clock.dt
         if zeros.jumped.any():
-            each, rounding = zeros.which, self.roundings(Place(np.float64(begin), here.state.g, here.xi))
+            each, rounding = zeros.which, self.roundings(Place(np.float64(begin), here.state.g, here.xi), 0.0)
             there = self.values_after(here.state, (zeros.t - begin) / self.clock.dt)[np.arange(len(each)), each]
             is_small = zeros.jumped & self.may_be_rounding[each] & (np.abs(there) <= rounding[each])
             end, direction = after.reached[each], self.directions[each]

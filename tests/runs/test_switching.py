@@ -249,6 +249,7 @@ def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(directio
         assert one.status is Result.SWITCHES
 
 
+@pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize(
     "e", [0.01, 0.5, pytest.param(0.3, marks=pytest.mark.slow), pytest.param(0.9, marks=pytest.mark.slow)]
@@ -266,7 +267,7 @@ def test_rebounds_from_a_floor_at_zero_never_pass_it(e, direction):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:event 'floor' jumps")
+@pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
 @pytest.mark.parametrize("direction", [0, -1])
 def test_members_that_rebound_from_a_floor_at_zero_never_pass_it(direction):
     flight = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="flight")
