@@ -301,36 +301,49 @@ class ModeLoop(Watching):
             super()._unknown(event, t)
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
-        """Sign changes of events, but for those that leave a zero at the beginning, guards or events of the run that
-        count both ways: near it, also in a part of a step that is short, and where their values do not exceed the
-        rounding, this makes them.
-        In a part that is shorter still values change by little more than it, and no jump is seen. Jumps by rounding are
-        zeros if the step leads past them.
+        """Sign changes of events, told from rounding; none is a jump in a part of a step that is so short that values
+        change by little more than it.
         """
         zeros = super()._zeros(here, after, which)
         if abs(self.clock.dt) < SHORT * self.step < np.inf:
             zeros = zeros._replace(jumped=np.zeros_like(zeros.jumped))
-        begin = self.clock.t0 + here.state.k * self.clock.dt
-        if zeros.jumped.any():
-            each, rounding = zeros.which, self.roundings(Place(np.float64(begin), here.state.g, here.xi), 0.0)
-            there = self.values_after(here.state, (zeros.t - begin) / self.clock.dt)[np.arange(len(each)), each]
-            is_small = zeros.jumped & self.may_be_rounding[each] & (np.abs(there) <= rounding[each])
-            end, direction = after.reached[each], self.directions[each]
-            leads_past = np.where(direction == 0, np.abs(end), end * direction) > rounding[each]
-            zeros = zeros._replace(jumped=zeros.jumped & ~is_small).taken(~is_small | leads_past)
+        return self._without_left(here, after, self._without_small_jumps(here, after, zeros))
+
+    def _without_small_jumps(self, here: Watched, after: Watched, zeros: Zeros) -> Zeros:
+        """Zeros with jumps by rounding as zeros, if the step leads past them, or without."""
+        if not zeros.jumped.any():
+            return zeros
+        each, end = zeros.which, after.reached[zeros.which]
+        rounding, direction = self.roundings(self._beginning(here), 0.0)[each], self.directions[each]
+        is_small = zeros.jumped & self.may_be_rounding[each] & (self._values_on_the_way(here, zeros, 1.0) <= rounding)
+        leads_past = np.where(direction == 0, np.abs(end), end * direction) > rounding
+        return zeros._replace(jumped=zeros.jumped & ~is_small).taken(~is_small | leads_past)
+
+    def _without_left(self, here: Watched, after: Watched, zeros: Zeros) -> Zeros:
+        """Zeros but for those of guards, and of events of the run that count both ways, that leave a zero at the
+        beginning: near it, also in a part of a step that is short, and where their values do not exceed the rounding,
+        this makes them.
+        """
         each = zeros.which
         own, values, end = self.own[each], here.values[each], after.reached[each] * self.directions[each]
         left = np.where(own, self.crosses_both_ways[each] & (values == 0), np.abs(values) <= TINY)
         left &= self.may_be_rounding[each]
-        leaves = left & own & (np.abs(zeros.t - begin) <= NEAREST * self.step)
-        if (left & ~leaves).any():
-            rounding = self.roundings(Place(np.float64(begin), here.state.g, here.xi))[each]
-            half = np.abs(
-                self.values_after(here.state, (zeros.t - begin) / self.clock.dt / 2)[np.arange(len(each)), each]
-            )
-            begins_at_zero = (values == 0) | ((np.abs(values) <= rounding) & (end <= rounding))
-            leaves |= left & begins_at_zero & (half <= rounding)
-        return zeros.taken(~leaves)
+        is_near = left & own & (np.abs(zeros.t - self._beginning(here).t) <= NEAREST * self.step)
+        if not (left & ~is_near).any():
+            return zeros.taken(~is_near)
+        rounding = self.roundings(self._beginning(here))[each]
+        begins_at_zero = (values == 0) | ((np.abs(values) <= rounding) & (end <= rounding))
+        is_rounding = left & begins_at_zero & (self._values_on_the_way(here, zeros, 0.5) <= rounding)
+        return zeros.taken(~(is_near | is_rounding))
+
+    def _beginning(self, here: Watched) -> Place:
+        """Place at which a step begins."""
+        return Place(np.float64(self.clock.t0 + here.state.k * self.clock.dt), here.state.g, here.xi)
+
+    def _values_on_the_way(self, here: Watched, zeros: Zeros, part: float) -> np.ndarray:
+        """Absolute values of their events at a part of the time from the beginning of a step to some zeros."""
+        parts = part * (zeros.t - self._beginning(here).t) / self.clock.dt
+        return np.abs(self.values_after(here.state, parts)[np.arange(len(parts)), zeros.which])
 
     def _directions(self, begin: np.ndarray, which: np.ndarray, own: np.ndarray) -> np.ndarray:
         return np.where(begin == 0, self.directions[which], own)
