@@ -306,12 +306,12 @@ class ModalRun:
         return number > AT_ONCE
 
     def _part_after(self, guard: Crossings, k: int) -> float:
-        """Length of the part of a step to try after a transition: twice the time since the one before, if that is the
-        same and in the step too, as rebounds become ever shorter.
+        """Length of the part of a step to try after a transition: twice the time since the one before, if that was at a
+        zero of the same function and in the step too, as rebounds become ever shorter.
         """
         whole, last = self._time(k + 1) - self._time(k), self.switches[-1] if self.switches else None
         which = int(guard.which[0])
-        if last is None or (last.k, last.source, last.which) != (k, self.mode, which) or self.loop.has_rate[which]:
+        if last is None or last.k != k or not self.struck[which] or self.loop.has_rate[which]:
             return whole
         since = abs(float(guard.t[0]) - last.t)
         return min(2 * max(since / abs(whole), INSTANT), 1.0) * whole
