@@ -182,7 +182,7 @@ class Watching:
 
     def _zeros(self, here: Watched, after: Watched, which: np.ndarray) -> Zeros:
         """Sign changes of some events in a step."""
-        before, at_end = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
+        before, at_end = (repeated(node, len(which)) for node in self._ends(here.state, after.state))
         begin, end = here.values[which], after.reached[which]
         own = np.array([self._problem.events[i].direction for i in which])
         directions = self._directions(begin, which, own)
@@ -262,5 +262,6 @@ def row_of_watched(problem: Problem, watched: Watched) -> Array:
     return node_row(problem, watched.state)
 
 
-def _repeated(tree: Any, n: int) -> Any:
+def repeated(tree: Any, n: int) -> Any:
+    """Tree with a first axis of n equal entries."""
     return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n, axis=0), tree)

@@ -29,7 +29,7 @@ from geonh.results.events import Crossings, Event, SlipEnds, WithRate, careful_g
 from geonh.results.modes import Modes, Transition
 from geonh.results.nodes import Node
 from geonh.results.zeros import NEAREST
-from geonh.runs.event_loop import Watched, Watching
+from geonh.runs.event_loop import Watched, Watching, repeated
 from geonh.runs.locating import SAME_INSTANT, Notices, Search, Zeros, located
 from geonh.runs.mode_functions import (
     Arrived,
@@ -376,8 +376,7 @@ class ModeLoop(Watching):
     def values_after(self, state: State, parts: ArrayLike) -> np.ndarray:
         """Values of the events some parts of a step after a node, shape=[parts, events]."""
         parts = np.atleast_1d(np.asarray(parts, float))
-        node = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(parts), axis=0), Node.of(state))
-        t0, dt = (np.full(len(parts), float(one)) for one in (self.clock.t0, self.clock.dt))
+        t0, dt, node = repeated((self.clock.t0, self.clock.dt, Node.of(state)), len(parts))
         return self._later(Own({}, Timed(t0, dt, Later(node, parts))))
 
     def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Runs with modes: bounces, a block that sticks and slips, transitions at once, Zeno, refusals."""
 
 import functools
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,10 +24,10 @@ def particle():
     return gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="particle")
 
 
-def bouncing(e=1.0, target="flight", modes=None):
-    reset = lambda t, x, xi: -e * xi  # noqa: E731
+def bouncing(e=1.0, target="flight", modes=None, direction=-1):
+    reset, floor = lambda t, x, xi: -e * xi, replace(FLOOR, direction=direction)
     return gn.Modes(
-        {"flight": particle(), **(modes or {})}, [gn.Transition("flight", FLOOR, target, reset)], name="ball"
+        {"flight": particle(), **(modes or {})}, [gn.Transition("flight", floor, target, reset)], name="ball"
     )
 
 
@@ -256,10 +257,7 @@ def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(directio
 )
 def test_rebounds_from_a_floor_at_zero_never_pass_it(e, direction):
     """Where the height is zero its rounding is none: rebounds become as short as 10⁻¹² of a step."""
-    flight = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="flight")
-    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=direction, name="floor")
-    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", floor, "flight", lambda t, x, xi: -e * xi)])
-    start = {"mode": "flight", "xi0": [0.0], "dt": 0.01, "n_steps": 130}
+    modes, start = bouncing(e, direction=direction), {"mode": "flight", "xi0": [0.0], "dt": 0.01, "n_steps": 130}
     run = gn.solve(modes, "gauss4", g0=[0.02], throw=False, **start)
     assert run.status is Result.SWITCHES
     assert run.g.min() > -1e-14
@@ -270,10 +268,7 @@ def test_rebounds_from_a_floor_at_zero_never_pass_it(e, direction):
 @pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
 @pytest.mark.parametrize("direction", [0, -1])
 def test_members_that_rebound_from_a_floor_at_zero_never_pass_it(direction):
-    flight = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="flight")
-    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=direction, name="floor")
-    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", floor, "flight", lambda t, x, xi: -0.5 * xi)])
-    start = {"mode": "flight", "xi0": [0.0], "dt": 0.01, "n_steps": 130}
+    modes, start = bouncing(0.5, direction=direction), {"mode": "flight", "xi0": [0.0], "dt": 0.01, "n_steps": 130}
     members = gn.solve_ensemble(modes, "gauss4", g0=np.linspace(0.01, 0.02, 9)[:, None], **start)
     run = gn.solve(modes, "gauss4", g0=[0.02], throw=False, **start)
     assert (members.status == Result.SWITCHES).all()
