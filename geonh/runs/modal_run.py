@@ -9,7 +9,7 @@ follow a slow slip, which friction turns fast, are made by collocation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -84,12 +84,18 @@ class ModalRun:
         True if a guard is zero there, and leaves it: the step from there is looked at in parts.
     stiff_rows : list of int
         Numbers of the nodes to which such a part leads.
-    sides : ndarray, shape=[guards]
-        Signs of guards without direction where the motion is; 0 if not known.
+    sides, earlier_sides : dict of int to float
+        Signs of the functions of guards without direction where the motion is, and, since the last whole step, where it
+        was in other modes.
+    walls : dict of int to set of int
+        For functions whose zeros were transitions since then the functions that were zero there too in the next mode,
+        and in no other than that: one wall in several modes.
+    wall : set of int
+        Those of the last transition.
     struck : ndarray, shape=[guards]
-        True for guards with the function whose zero was the last transition, as a wall in both modes.
-    overshoot : float
-        Value of that function by which the transition was late, as in rebounds shorter than a part of a step.
+        True for guards at the wall of the last transition.
+    late : ndarray, shape=[guards]
+        Bounds of their values where that transition was late, as in rebounds shorter than a part of a step.
     resting : ndarray, shape=[guards]
         Bounds of the values that guards may have soon after, by rounding, which are zero where a loop begins.
     """
@@ -113,9 +119,12 @@ class ModalRun:
     enters: bool = True
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
-    sides: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    sides: dict[int, float] = field(default_factory=dict)
+    earlier_sides: dict[int, float] = field(default_factory=dict)
+    walls: dict[int, set[int]] = field(default_factory=dict)
+    wall: set[int] = field(default_factory=set)
     struck: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    overshoot: float = 0.0
+    late: np.ndarray = field(default_factory=lambda: np.zeros(0))
     resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -346,11 +355,14 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
-        sides = dict(zip((id(one.function) for one in loop.guards), self.sides, strict=True))
-        functions = [one.function for one in self.modes.guards(target)]
-        self.sides = np.array([sides.get(id(one), 0.0) for one in functions])
-        self.struck = np.array([one is loop.guards[which].function for one in functions], bool)
-        self.overshoot = abs(loop.begin.values[which]) if guard.t[0] == beginning(loop) else 0.0
+        wall, functions = id(loop.guards[which].function), _functions(self.modes.guards(target))
+        self.earlier_sides |= self.sides
+        self.sides = {one: side for one, side in self.sides.items() if one in functions}
+        self.wall = self.walls.setdefault(wall, {wall})
+        self.struck = np.array([one in self.wall for one in functions], bool)
+        overshoot = abs(loop.begin.values[which]) if guard.t[0] == beginning(loop) else 0.0
+        bounds = [2 * overshoot if one == wall else TINY * (overshoot > 0) for one in functions]
+        self.late = np.where(self.struck, bounds, 0.0)
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
@@ -380,7 +392,8 @@ class ModalRun:
     def _begin_sides(self, number: int = 0) -> Instant:
         """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
         at, n = self._instant(self.loop), len(self.loop.guards)
-        self.sides, self.struck, self.overshoot = np.zeros(n), np.zeros(n, bool), 0.0
+        self.sides, self.earlier_sides, self.walls, self.wall = {}, {}, {}, set()
+        self.struck, self.late = np.zeros(n, bool), np.zeros(n)
         self._take_sides(at, number)
         return at
 
@@ -393,15 +406,22 @@ class ModalRun:
         both_ways, values = loop.crosses_both_ways[:n], at.values[:n]
         if not both_ways.any():
             return
+        functions = _functions(loop.guards)
         near = both_ways & (np.abs(values) <= (TINY if number else 0.0))
         if number and near.any():
             bound = np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
-            near &= np.abs(values) <= np.maximum(bound, 2 * self.overshoot * self.struck)
-        for i in np.flatnonzero(near & ((self.sides == 0) | self.struck)):
-            self.sides[i] = at.side(i, self.sides[i])
-        self.sides = np.where(both_ways & ~near, np.sign(values), self.sides)
+            near &= np.abs(values) <= np.maximum(bound, self.late)
+        unknown = [functions[i] for i in np.flatnonzero(near) if functions[i] not in self.sides]
+        if len(unknown) == 1 and not self.struck.any():
+            self.wall.update(unknown)
+        for i in np.flatnonzero(both_ways):
+            one = functions[i]
+            if not near[i]:
+                self.sides[one] = float(np.sign(values[i]))
+            elif self.struck[i] or one not in self.sides:
+                self.sides[one] = at.side(i, self.sides.get(one, self.earlier_sides.get(one, 0.0)))
+            loop.directions[i] = -self.sides[one]
         loop.begin.values[:n][near] = 0.0
-        loop.directions[:n] = np.where(both_ways, -self.sides, loop.directions[:n])
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
         """Record the events whose zero is at the instant of a guard, but by rounding was not found before it, where the
@@ -447,7 +467,7 @@ class ModalRun:
             on_zero = values[i] == 0 and direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * direction > 0):
                 continue
-            is_late = self.struck[i] and abs(at.values[i]) <= 2 * self.overshoot
+            is_late = 0 < abs(at.values[i]) <= self.late[i]
             if loop.may_be_rounding[i] and (is_late or at.is_zero(i)):
                 if at.side(i) * direction > 0:
                     return _crossing(loop, i)
@@ -550,6 +570,11 @@ class ModalRun:
     def event_names(self) -> tuple[str, ...]:
         """Names of the events of the run, after those of an earlier run that it continues."""
         return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
+
+
+def _functions(guards: Sequence[Event]) -> list[int]:
+    """Identities of the functions of guards."""
+    return [id(guard.function) for guard in guards]
 
 
 def _crossing(loop: ModeLoop, i: int) -> Crossings:
