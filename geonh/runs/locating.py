@@ -151,6 +151,11 @@ class Notices:
         """Warn of an event function that is nan at ``where``."""
         self._warn(event, "is not a number", where, "there its changes of sign are not detected")
 
+    def ambiguous(self, event: int, where: str) -> None:
+        """Warn of a guard that leaves zero, where it has rested, at a transition at ``where``."""
+        so = "on which side of it the motion was is not known, so it counts as uncrossed: give the event a direction"
+        self._warn(event, "leaves the zero at which it rested", where, so)
+
     def occurrences(self, zeros: Zeros, dt: Any, owners: np.ndarray) -> Iterator[int]:
         """Indices of the zeros that count, by owner, shape=[zeros], in the order of time, terminal events after others
         at one instant: no jumps, of which it warns, and none after a terminal event. dt is a number, or of each zero.

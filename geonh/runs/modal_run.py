@@ -9,7 +9,7 @@ follow a slow slip, which friction turns fast, are made by collocation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,7 @@ from geonh.runs.loop import portion
 from geonh.runs.modal_record import Record, Switch, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps
+from geonh.runs.sides import Sides
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -84,18 +85,8 @@ class ModalRun:
         True if a guard is zero there, and leaves it: the step from there is looked at in parts.
     stiff_rows : list of int
         Numbers of the nodes to which such a part leads.
-    sides, earlier_sides : dict of int to float
-        Signs of the functions of guards without direction where the motion is, and, since the last whole step, where it
-        was in other modes.
-    walls : dict of int to set of int
-        For functions whose zeros were transitions since then the functions that were zero there too in the next mode,
-        and in no other than that: one wall in several modes.
-    wall : set of int
-        Those of the last transition.
-    struck : ndarray, shape=[guards]
-        True for guards at the wall of the last transition.
-    late : ndarray, shape=[guards]
-        Bounds of their values where that transition was late, as in rebounds shorter than a part of a step.
+    sides : Sides
+        Sides of the guards without direction on which the motion is.
     resting : ndarray, shape=[guards]
         Bounds of the values that guards may have soon after, by rounding, which are zero where a loop begins.
     """
@@ -119,12 +110,7 @@ class ModalRun:
     enters: bool = True
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
-    sides: dict[int, float] = field(default_factory=dict)
-    earlier_sides: dict[int, float] = field(default_factory=dict)
-    walls: dict[int, set[int]] = field(default_factory=dict)
-    wall: set[int] = field(default_factory=set)
-    struck: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    late: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    sides: Sides = field(default_factory=Sides)
     resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -256,7 +242,7 @@ class ModalRun:
             is_brief = is_same_instant(here.t, end, self.clock.dt)
             at = self._instant(loop)
             if at.t == self._last_switch:
-                self._take_sides(at, AT_SWITCH)
+                self.sides.take(at, AT_SWITCH)
             if is_switch or not is_brief:
                 self._leave_zeros(at)
                 guard = self._violated(at)
@@ -320,7 +306,7 @@ class ModalRun:
         """
         whole, last = self._time(k + 1) - self._time(k), self.switches[-1] if self.switches else None
         which = int(guard.which[0])
-        if last is None or last.k != k or not self.struck[which] or self.loop.has_rate[which]:
+        if last is None or last.k != k or not self.sides.struck[which] or self.loop.has_rate[which]:
             return whole
         since = abs(float(guard.t[0]) - last.t)
         return min(2 * max(since / abs(whole), INSTANT), 1.0) * whole
@@ -355,14 +341,8 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
-        wall, functions = id(loop.guards[which].function), _functions(self.modes.guards(target))
-        self.earlier_sides |= self.sides
-        self.sides = {one: side for one, side in self.sides.items() if one in functions}
-        self.wall = self.walls.setdefault(wall, {wall})
-        self.struck = np.array([one in self.wall for one in functions], bool)
         overshoot = abs(loop.begin.values[which]) if guard.t[0] == beginning(loop) else 0.0
-        bounds = [2 * overshoot if one == wall else TINY * (overshoot > 0) for one in functions]
-        self.late = np.where(self.struck, bounds, 0.0)
+        self.sides.cross(loop.guards[which], self.loop_in(target).guards, overshoot)
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
@@ -391,37 +371,9 @@ class ModalRun:
 
     def _begin_sides(self, number: int = 0) -> Instant:
         """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
-        at, n = self._instant(self.loop), len(self.loop.guards)
-        self.sides, self.earlier_sides, self.walls, self.wall = {}, {}, {}, set()
-        self.struck, self.late = np.zeros(n, bool), np.zeros(n)
-        self._take_sides(at, number)
+        at, self.sides = self._instant(self.loop), Sides(len(self.loop.guards))
+        self.sides.take(at, number)
         return at
-
-    def _take_sides(self, at: Instant, number: int = 0) -> None:
-        """Find on which sides of the guards without direction the motion is, and let these count as guards with the
-        direction from there. A value tells it that is off zero by more than a number of instants after a transition,
-        and its rounding; else it counts as zero, and the side is kept, if it is known, or the motion leads to it.
-        """
-        loop, n = at.loop, len(at.loop.guards)
-        both_ways, values = loop.crosses_both_ways[:n], at.values[:n]
-        if not both_ways.any():
-            return
-        functions = _functions(loop.guards)
-        near = both_ways & (np.abs(values) <= (TINY if number else 0.0))
-        if number and near.any():
-            bound = np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
-            near &= np.abs(values) <= np.maximum(bound, self.late)
-        unknown = [functions[i] for i in np.flatnonzero(near) if functions[i] not in self.sides]
-        if len(unknown) == 1 and not self.struck.any():
-            self.wall.update(unknown)
-        for i in np.flatnonzero(both_ways):
-            one = functions[i]
-            if not near[i]:
-                self.sides[one] = float(np.sign(values[i]))
-            elif self.struck[i] or one not in self.sides:
-                self.sides[one] = at.side(i, self.sides.get(one, self.earlier_sides.get(one, 0.0)))
-            loop.directions[i] = -self.sides[one]
-        loop.begin.values[:n][near] = 0.0
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
         """Record the events whose zero is at the instant of a guard, but by rounding was not found before it, where the
@@ -467,7 +419,7 @@ class ModalRun:
             on_zero = values[i] == 0 and direction  # it may lead past zero from there
             if not (vanished or on_zero or values[i] * direction > 0):
                 continue
-            is_late = 0 < abs(at.values[i]) <= self.late[i]
+            is_late = 0 < abs(at.values[i]) <= self.sides.late[i]
             if loop.may_be_rounding[i] and (is_late or at.is_zero(i)):
                 if at.side(i) * direction > 0:
                     return _crossing(loop, i)
@@ -570,11 +522,6 @@ class ModalRun:
     def event_names(self) -> tuple[str, ...]:
         """Names of the events of the run, after those of an earlier run that it continues."""
         return tuple(dict.fromkeys([*self.kept_names, *(event.name for event in self.events)]))
-
-
-def _functions(guards: Sequence[Event]) -> list[int]:
-    """Identities of the functions of guards."""
-    return [id(guard.function) for guard in guards]
 
 
 def _crossing(loop: ModeLoop, i: int) -> Crossings:

@@ -264,6 +264,52 @@ def test_rebounds_from_a_floor_at_zero_never_pass_it(e, direction):
     assert abs(run.switches.t[-1] - (0.04 / G) ** 0.5 * (1 + e) / (1 - e)) < 1e-9
 
 
+@pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
+@pytest.mark.parametrize(
+    ("factors", "e", "dt"),
+    [
+        ((1.0, 1.0), 0.3, 0.003),
+        pytest.param((1.0, -2.0), 0.5, 0.05, marks=pytest.mark.slow),
+        pytest.param((100.0, 0.01, 3.0), 0.7, 0.01, marks=pytest.mark.slow),
+    ],
+)
+def test_rebounds_from_mode_to_mode_never_pass_a_wall_that_each_knows_by_a_function_of_its_own(factors, e, dt):
+    n, rebound = len(factors), lambda t, x, xi: -e * xi
+    heights = [gn.Event(lambda t, x, xi, lam, f=f: f * x[0], name=f"height {i}") for i, f in enumerate(factors)]
+    flights = {
+        str(i): gn.System(Translations(1), metric=[i + 1.0], potential=lambda x, m=i + 1: m * G * x[0])
+        for i in range(n)
+    }
+    modes = gn.Modes(flights, [gn.Transition(str(i), heights[i], str((i + 1) % n), rebound) for i in range(n)])
+    end = (0.8 / G) ** 0.5 * (1 + e) / (1 - e)
+    run = gn.solve(modes, "gauss4", mode="0", g0=[0.4], xi0=[0.0], dt=dt, n_steps=int(end / dt) + 20, throw=False)
+    assert run.status is Result.SWITCHES
+    assert run.g.min() > -1e-13
+    assert abs(run.switches.t[-1] - end) < 1e-9
+
+
+@pytest.mark.parametrize(("direction", "gap"), [(0, 0.0), (0, 1 / 3), (-1, 0.0), (-1, 1 / 3)])
+def test_balls_that_touch_at_rest(direction, gap):
+    """A guard without direction does not know which side of its zero is which: it warns where the motion leaves it."""
+
+    def exchange(i):
+        return lambda t, x, xi: xi.at[i].set(xi[i + 1]).at[i + 1].set(xi[i])
+
+    gaps = [
+        gn.Event(lambda t, x, xi, lam, i=i: x[i + 1] - x[i] - gap, direction=direction, name=f"gap {i}") for i in (0, 1)
+    ]
+    balls = gn.System(Translations(3), metric=np.ones(3), name="balls")
+    cradle = gn.Modes({"free": balls}, [gn.Transition("free", gaps[i], "free", exchange(i)) for i in (0, 1)])
+    given = {"mode": "free", "g0": [-0.5, gap, 2 * gap], "xi0": [1.0, 0.0, 0.0], "dt": 0.01, "n_steps": 100}
+    if direction:
+        np.testing.assert_allclose(gn.solve(cradle, **given).xi[-1], [0.0, 0.0, 1.0], atol=1e-13)
+        return
+    with pytest.warns(
+        EventWarning, match=r"'gap 1' leaves the zero at which it rested at t = 0\.(5|1667): .* direction"
+    ):
+        gn.solve(cradle, **given)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
 @pytest.mark.parametrize("direction", [0, -1])
