@@ -47,7 +47,7 @@ def start(
     Raises
     ------
     TypeError, ValueError
-        For an unknown joint or another shape, and where contacts cannot be closed.
+        For an unknown joint or another shape, where contacts cannot be closed, and for a wheel that lies flat.
     """
     tree = system.tree
     names = [joint.name for joint in tree.free]
@@ -65,6 +65,11 @@ def start(
     if not system.is_constrained:
         return g, xi
     rows, right = map(np.asarray, computed(_rows, system, (g, np.float64(t0))))
+    if (unknown := ~np.isfinite(rows).all(axis=1)).any():
+        raise ValueError(
+            f"positions: the row {system.row_names[np.argmax(unknown)]!r} is not a number there: a wheel needs an axis "
+            "that is not vertical, a blade a direction that is not"
+        )
     solution = xi.copy()
     solution[~given] = np.linalg.lstsq(rows[:, ~given], right - rows @ xi, rcond=1e-12)[0]
     left = np.abs(rows @ solution - right).max()

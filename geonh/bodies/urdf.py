@@ -154,8 +154,9 @@ def _links(bodies: Sequence[Any], joints: Sequence[Any], path: Any, meshes: Any)
 def _joint(joint: Any) -> Joint:
     kind = KINDS[joint.type]
     place, rotation = _pose(joint.origin)
-    if kind == "fixed":
-        return Joint(kind, joint.name, place=place, rotation=rotation)
+    if kind == "fixed":  # the axis, if it is one, serves those who make the joint another
+        axis = {"axis": joint.axis} if np.any(joint.axis) else {}
+        return Joint(kind, joint.name, place=place, rotation=rotation, **axis)
     numbers: dict[str, Any] = {}
     if joint.limit is not None:
         limit = joint.limit

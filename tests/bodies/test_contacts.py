@@ -153,6 +153,9 @@ def test_starts_are_judged():
         Wheel("left", 0.1, name=["w"])
     with pytest.raises(TypeError, match="link of a blade must be text"):
         Blade(3)
+    lying = bodies.tree(system.tree.links, contacts=[Wheel("base", RADIUS, axis=(0, 0, 1))])
+    with pytest.raises(ValueError, match="the row \"wheel 'base' along\" is not a number there: a wheel needs an axis"):
+        bodies.start(lying)
     with pytest.raises(ValueError, match=r"velocities\['left'\] is a nested list of unequal lengths"):
         bodies.start(system, velocities={"left": [[1.0], [1.0, 2.0]]})
 

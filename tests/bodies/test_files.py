@@ -57,6 +57,13 @@ def written(folder, text=ROBOT, *changes):
     return path
 
 
+def test_a_joint_that_is_fixed_keeps_its_axis(tmp_path):
+    turned = written(tmp_path, ROBOT, ('xyz="0 0 0.4"/></joint>', 'xyz="0 0 0.4"/><axis xyz="0 1 0"/></joint>'))
+    assert bodies.read(turned).links[-1].joint.axis == (0.0, 1.0, 0.0)
+    none = written(tmp_path, ROBOT, ('xyz="0 0 0.4"/></joint>', 'xyz="0 0 0.4"/><axis xyz="0 0 0"/></joint>'))
+    assert bodies.read(none).links[-1].joint.kind == "fixed"
+
+
 def test_a_file_becomes_links_and_joints(tmp_path):
     robot = bodies.read(written(tmp_path))
     base, left, _, mast, tip = robot.links

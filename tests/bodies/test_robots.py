@@ -145,6 +145,71 @@ def test_the_wheels_of_a_tiago_roll_exactly():
     assert np.ptp(free.energy - free.energy[0]) < 1e-10 * 46 * 0.6**2
 
 
+STEERED = {
+    "pr2": ("caster_rotation", 0.0792, ("fl_caster_l_wheel_link", "bl_caster_l_wheel_link")),
+    "centauro": ("ankle_yaw", 0.078, ("wheel_1", "wheel_3")),
+}
+"""Names of the joints that steer, radius of the wheels, and those that bear what is across where few do."""
+
+
+def frames(links):
+    """Places and rotations of links where all coordinates are zero, by name; parents come first."""
+    found = {}
+    for link in links:
+        p, R = found.get(link.parent, (np.zeros(3), np.eye(3)))
+        found[link.name] = p + R @ np.asarray(link.joint.place), R @ np.asarray(link.joint.rotation)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("all_grip", "bound"), [(False, 1e-14), (True, 1e-13)])
+@pytest.mark.parametrize("name", STEERED)
+def test_robots_on_steered_wheels(name, all_grip, bound):
+    """10⁵ steps with a given curvature of the path on the eight wheels of the PR2's casters, which the file has welded,
+    and the four of Centauro's legs: the contacts do not move, redundant where all wheels grip.
+    """
+    pytest.importorskip("yourdfpy")
+    path = next((path for path in robots() if path is not None and path.stem == name), None)
+    if path is None:
+        pytest.skip("needs example-robot-data")
+    steers, radius, bearing = STEERED[name]
+
+    def carried(link):
+        if not link.parent:
+            return replace(link, joint=bodies.Joint("planar", "base"))
+        turns = steers in link.joint.name or ("wheel" in link.name and link.joint.name.startswith(("f", "b", "j_")))
+        own = {"lower": None, "upper": None, "damping": 0.0, "friction": None, "mimic": None}
+        return replace(link, joint=replace(link.joint, kind="continuous" if turns else "fixed", **own))
+
+    curvature = lambda t: 1.2 * jnp.sin(0.7 * t)  # noqa: E731
+
+    def steered(place, up):
+        return lambda t: up * jnp.arctan2(curvature(t) * place[0], 1 - curvature(t) * place[1])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        links = [carried(link) for link in bodies.read(path, meshes=False).links]
+        at = frames(links)
+        turning = {link.name: link.joint for link in links if link.joint.kind == "continuous"}
+        prescribed = {
+            joint.name: steered(at[link][0], np.sign(at[link][1][2] @ np.asarray(joint.axis)))
+            for link, joint in turning.items()
+            if steers in joint.name
+        }
+        wheels = [
+            bodies.Wheel(link, radius, grips=all_grip or link in bearing)
+            for link, joint in turning.items()
+            if joint.name not in prescribed
+        ]
+        robot = bodies.tree(links, contacts=wheels, prescribed=prescribed, name=name)
+    assert len(wheels) == {"pr2": 8, "centauro": 4}[name]
+    g0, xi0 = bodies.start(robot, velocities={"base": [0.0, 0.4, 0.0]})
+    run = gn.solve(robot, "rkmk4", g0=g0, xi0=xi0, dt=1e-3, n_steps=100_000, save_every=10)
+    assert np.abs(run.constraint_residual).max() < bound
+    np.testing.assert_allclose(run.xi[:, 0], curvature(run.t) * run.xi[:, 1], atol=1e-12)
+    assert np.ptp(run.g[0][:, 1]) > 10.0
+
+
 def renew():
     """Write tests/bodies/reference: python tests/bodies/test_robots.py, with pin, example-robot-data and yourdfpy."""
     from pinocchio_oracle import reference
