@@ -39,3 +39,13 @@ class Robot:
     motors: tuple[str, ...] = ()
     gravity: Vector = (0.0, 0.0, -9.81)
     lines: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """A line for each link: its mass, and the joint that carries it."""
+        total = sum(link.mass for link in self.links)
+        width = max(len(link.name) for link in self.links)
+        lines = [f"{self.name}: {len(self.links)} links, {total:.6g} kg"]
+        for link in self.links:
+            carried = f"{link.joint.kind} {link.joint.name!r} on {link.parent!r}" if link.parent else link.joint.kind
+            lines.append(f"  {link.name:<{width}}  {link.mass:8.4g} kg  {carried}")
+        return "\n".join([*lines, *(f"  not used: {what}" for what in self.left_out)])

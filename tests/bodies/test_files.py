@@ -71,6 +71,7 @@ def test_a_file_becomes_links_and_joints(tmp_path):
     assert base.shapes[0] == bodies.Shape("box", (0.4, 0.3, 0.1), colour="#ff0000")
     assert (mast.joint.lower, mast.joint.upper, mast.joint.effort, mast.joint.speed) == (-1.0, 1.0, 5.0, 2.0)
     assert (mast.joint.damping, mast.joint.friction) == (0.3, 0.1)
+    assert str(robot).splitlines()[2].split() == f"left {left.mass:.4g} kg continuous 'left_wheel' on 'base'".split()
     c, s = np.cos(0.3), np.sin(0.3)
     R = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
     given = np.array([[0.01, 0.001, 0], [0.001, 0.01, 0], [0, 0, 0.002]])
