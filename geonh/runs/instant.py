@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geonh.runs.locating import SAME_INSTANT
-from geonh.runs.mode_functions import Place
+from geonh.runs.mode_functions import Differentials, Place
 from geonh.runs.mode_loop import ModeLoop
 
 SOON = 1e-6
@@ -25,6 +25,8 @@ SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
 CLEAR = 5
 """Rounding of ``Instant.change``, relative to that of the values."""
+CANCELLED = 1e-13
+"""Rate of a guard, relative to the terms of which it is the sum, that is a rounding."""
 
 
 class Instant:
@@ -61,8 +63,7 @@ class Instant:
     @cached_property
     def roundings(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the rounding of the values at this place, and at one that was located."""
-        here = Place(np.float64(self.t), self.loop.begin.state.g, self.loop.begin.xi)
-        return self.loop.roundings(here), self.loop.roundings(here, self.speed)
+        return self.loop.roundings(self.here), self.loop.roundings(self.here, self.speed)
 
     def is_zero(self, i: int) -> bool:
         """True if a value is zero up to the rounding of a place that was located."""
@@ -79,13 +80,22 @@ class Instant:
                 return float(np.sign(value))
         return 0.0
 
-    def side(self, i: int, before: float = 0.0) -> float:
-        """Sign of a value, now zero, to which its rate leads; where rounding hides that, as in rebounds that end too
-        soon, the sign ``before``, or where none is known that a little later.
-        """
-        if abs(self.change[i]) > CLEAR * self.roundings[0][i]:
-            return float(np.sign(self.change[i]))
-        return before or self.leads(i)
+    @cached_property
+    def here(self) -> Place:
+        """Place where the loop begins."""
+        return Place(np.float64(self.t), self.loop.begin.state.g, self.loop.begin.xi)
+
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """Rates of the values, 0 where these are roundings, shape=[events]."""
+        return rates_of(self.loop.differentials(self.here))
+
+    def side(self, i: int) -> float:
+        """Sign of a value, now zero, to which its rate leads, or where that is a rounding its values a little later."""
+        if np.isnan(self.rates[i]):  # of a slip that vanishes
+            clear = abs(self.change[i]) > CLEAR * self.roundings[0][i]
+            return float(np.sign(self.change[i])) if clear else self.leads(i)
+        return float(np.sign(self.rates[i])) or self.leads(i)
 
     def opens(self, i: int) -> bool:
         """True if the value of a guard that has a rate of its own is zero by rounding, and leaves zero against its
@@ -103,6 +113,13 @@ class Instant:
         """
         whole = self.loop.step / abs(float(self.loop.clock.dt))
         return self.loop.values_after(self.loop.begin.state, np.array(parts) * whole)
+
+
+def rates_of(at: Differentials) -> np.ndarray:
+    """Rates of events, 0 where these are roundings, shape=[events]."""
+    terms = at.of_events * at.of_motion
+    rates = terms.sum(axis=1)
+    return np.where(np.abs(rates) <= CANCELLED * np.abs(terms).sum(axis=1), 0.0, rates)
 
 
 def beginning(loop: ModeLoop) -> float:

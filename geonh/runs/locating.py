@@ -242,7 +242,7 @@ def possible_events(
 
     def at(s: Array) -> Array:
         part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
-        return _values(system, events, part.time(1), *place(s), part.control(1))
+        return event_values(system, events, part.time(1), *place(s), part.control(1))
 
     inner = lax.map(at, jnp.asarray(PLACES[1:-1]))
     directions = jnp.array([event.direction for event in events])
@@ -255,10 +255,11 @@ def at_node(problem: Problem, node: Node) -> tuple[Array, Array]:
     clock, k = node.local(problem.clock)
     t, u = clock.time(k), clock.control(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
-    return xi, _values(system, events, t, g, xi, u)
+    return xi, event_values(system, events, t, g, xi, u)
 
 
-def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: Array, u: Any) -> Array:
+def event_values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: Array, u: Any) -> Array:
+    """Values of events at a point of a motion, shape=[events]."""
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
@@ -308,7 +309,7 @@ def located(problem: Problem, search: Search) -> Located:
         state, part = partial_step(problem, k, g, xi, s)
         time, u = part.time(1), part.control(1)
         velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
-        value = _values(held, events, time, state.g, velocity, u)[search.event]
+        value = event_values(held, events, time, state.g, velocity, u)[search.event]
         value = jnp.where(state.status == 0, value, jnp.nan)
         lam = multipliers(held, time, state.g, velocity, u)
         return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)

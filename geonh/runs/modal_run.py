@@ -31,7 +31,7 @@ from geonh.runs.loop import portion
 from geonh.runs.modal_record import Record, Switch, joined_switches
 from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps
-from geonh.runs.sides import Sides
+from geonh.runs.sides import Crossed, Sides
 
 MOST = 1000
 """Most transitions, and most parts that fail, within one step."""
@@ -341,11 +341,14 @@ class ModalRun:
             self.status = Result.MODE
             return before
         target = self.modes.index(chosen, f"the target of transition {name!r}")
+        side = -float(loop.directions[which])
         overshoot = abs(loop.begin.values[which]) if guard.t[0] == beginning(loop) else 0.0
-        self.sides.cross(loop.guards[which], self.loop_in(target).guards, overshoot)
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
+        is_moved = not np.array_equal(vector(g), vector(before.g))
+        crossed = Crossed(loop, which, before, side, is_moved, self.sides.resting(loop.guards))
+        self.sides.cross(crossed, self.loop.guards, overshoot)
         after = Own({}, batch_of_one(Place(before.t, g, xi)))
         arrived = first_of_batch(self.loop.arriving(after, transition.reset is None))
         if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
@@ -372,7 +375,7 @@ class ModalRun:
     def _begin_sides(self, number: int = 0) -> Instant:
         """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
         at, self.sides = self._instant(self.loop), Sides(len(self.loop.guards))
-        self.sides.take(at, number)
+        self.sides.take(at, number, at.t - (self.clock.t0 if np.isnan(self._last_switch) else self._last_switch))
         return at
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:

@@ -17,12 +17,14 @@ from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.validators import shortly
+from geonh.engine import jacobian
 from geonh.geometry.field import as_array, called, takes_parameters
 from geonh.groups.base import Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
+from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
@@ -30,12 +32,14 @@ from geonh.results.modes import RESET
 from geonh.results.nodes import Node
 from geonh.results.record import unflatten
 from geonh.runs.event_loop import Watched, next_watched, row_of_watched
-from geonh.runs.locating import Isolated, Located, at_node, isolated, located, within_step
+from geonh.runs.locating import Isolated, Located, at_node, event_values, isolated, located, within_step
 
 GAIN = 1e-3
 """Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
 ROUNDING = 1e-10
 """Rise of the energy, relative to it, that is none."""
+PLACES = 8
+"""Bound of the roundings of the place in a step, relative to one."""
 FAR = 1e-3
 """Residual of holonomic constraints, m, that is no rounding: the reset leads to a place off them."""
 MUCH = 1e3
@@ -86,6 +90,15 @@ class Entry(NamedTuple):
     t0: Any
     dt: Any
     k: Any
+
+
+class Differentials(NamedTuple):
+    """Differentials of the events by time, place (along the velocities of the group) and ξ, shape=[events, 1 + 2n], and
+    the rate (1, ξ, ξ̇) of the motion.
+    """
+
+    of_events: Any
+    of_motion: Any
 
 
 class Left(NamedTuple):
@@ -149,10 +162,18 @@ def rises(system: System, motion: Motion) -> Array:
     """True if the energy is higher at the end of a motion, by more than its error where steps are short enough, and no
     contact is with something that moves by itself.
     """
-    (before, kinetic), (after, later) = (_energies(system, place) for place in motion)
-    rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after))
+    (before, kinetic, p), (after, later, q) = (_energies(system, place) for place in motion)
+    rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after)) + _work_of_rounding(motion, q - p)
     carried = jnp.any(jnp.stack([_is_carried(system, place) for place in motion]))
     return (after - before > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
+
+
+def _work_of_rounding(motion: Motion, change: Array) -> Array:
+    """Work of the mean force along a rounding of the place, from the change of the momentum."""
+    span = jnp.abs(motion.end.t - motion.begin.t)
+    size = jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(motion.end.g)]))
+    work = PLACES * float(np.finfo(float).eps) * size * jnp.sum(jnp.abs(change))
+    return jnp.where(span > 0, work / jnp.where(span > 0, span, 1.0), 0.0)
 
 
 def _is_carried(system: System, place: Place) -> Array:
@@ -163,11 +184,12 @@ def _is_carried(system: System, place: Place) -> Array:
     return jnp.any(jnp.concatenate([jnp.zeros(1), *slips]) != 0)
 
 
-def _energies(system: System, place: Place) -> tuple[Array, Array]:
-    """Energy, and kinetic energy, J."""
+def _energies(system: System, place: Place) -> tuple[Array, Array, Array]:
+    """Energy, and kinetic energy, J, and the momentum."""
     x = system.at(place.g, place.t)
-    twice = system.momentum(x, place.xi) @ place.xi
-    return twice - system.lagrangian(x, place.xi), twice / 2
+    p = system.momentum(x, place.xi)
+    twice = p @ place.xi
+    return twice - system.lagrangian(x, place.xi), twice / 2, p
 
 
 def row_timed(problem: Problem, timed: Timed) -> Array:
@@ -193,6 +215,18 @@ def entered(problem: Problem, entry: Entry) -> tuple[State, Array, Array]:
     if not problem.events:
         return state, jnp.zeros(0), jnp.zeros(0)
     return state, *at_node(_at(problem, entry), Node.of(state))
+
+
+def differentials_at(problem: Problem, here: Place) -> Differentials:
+    system, clock, n = problem.system, problem.clock, here.xi.size
+
+    def values(z: Array) -> Array:
+        t, g, xi = here.t + z[0], system.group.compose(here.g, system.group.exp(z[1 : 1 + n])), here.xi + z[1 + n :]
+        return event_values(system, problem.events, t, g, xi, clock.between(t))
+
+    change = accelerations(system, here.t, here.g, here.xi, clock.between(here.t))[0]
+    moving = jnp.concatenate([jnp.ones(1), here.xi, change])
+    return Differentials(jacobian(values, jnp.zeros(1 + 2 * n)), moving)
 
 
 def velocity_timed(problem: Problem, timed: Timed) -> Array:

@@ -34,6 +34,7 @@ from geonh.runs.locating import SAME_INSTANT, Notices, Search, Zeros, located
 from geonh.runs.mode_functions import (
     Arrived,
     Bounded,
+    Differentials,
     Entry,
     Later,
     Left,
@@ -42,6 +43,7 @@ from geonh.runs.mode_functions import (
     Timed,
     arrived_at,
     at_node_timed,
+    differentials_at,
     drifts_off,
     entered,
     isolated_timed,
@@ -378,6 +380,15 @@ class ModeLoop(Watching):
         parts = np.atleast_1d(np.asarray(parts, float))
         t0, dt, node = repeated((self.clock.t0, self.clock.dt, Node.of(state)), len(parts))
         return self._later(Own({}, Timed(t0, dt, Later(node, parts))))
+
+    def differentials(self, here: Place) -> Differentials:
+        """Differentials of the events at a place, and the motion's there."""
+        return first_of_batch(self._differentials(_alone(here)))
+
+    @cached_property
+    def _differentials(self) -> Callable[[Own], Any]:
+        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
+        return self._program(differentials_at, self._parts, begin)
 
     def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved

@@ -1,23 +1,56 @@
 """Sides of the zeros of guards without direction on which a motion is.
 
-Such a guard counts as one with the direction from the side where the motion is. After a transition, where the guard is
-zero up to rounding, its rate tells the side; where rebounds become so short that rounding hides the rate, it is the one
-where the motion was before, as of a wall, which may have a guard of its own in each mode.
+Such a guard counts as one with the direction from the side where the motion is. After a transition a wall is zero up to
+rounding: where its rate changes its sign there, the motion stays on its side, and where not, it passes. A wall of
+several modes may have a guard of its own in each: it is known again by its differential.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from geonh.results.events import Event
-from geonh.runs.instant import Instant
-from geonh.runs.mode_loop import TINY
+from geonh.runs.instant import Instant, rates_of
+from geonh.runs.mode_functions import Place
+from geonh.runs.mode_loop import TINY, ModeLoop
+
+PARALLEL = 1e-9
+"""Part of a differential across another one, relative to it, that is rounding."""
+TINIEST = float(np.finfo(float).tiny)
+
+
+class Crossed(NamedTuple):
+    """Guard whose zero was a transition.
+
+    Attributes
+    ----------
+    loop : ModeLoop
+        Loop of the mode before it.
+    which : int
+        Index of the guard.
+    place : Place
+        Place before it.
+    side : float
+        Sign of the guard where the motion was, 0 if it is not known.
+    is_moved : bool
+        True if the reset changed the place.
+    resting : list of int
+        Indices of guards that rested at zero.
+    """
+
+    loop: ModeLoop
+    which: int
+    place: Place
+    side: float
+    is_moved: bool
+    resting: list[int]
 
 
 class Sides:
-    """Sides on which a run is, since its last whole step, by the functions of its guards.
+    """Sides on which a run is, since its last whole step.
 
     Parameters
     ----------
@@ -28,42 +61,38 @@ class Sides:
     ----------
     known : dict of int to float
         Signs of the guards of the mode without direction, by the identity of their functions; 0 if it rests at zero.
-    earlier : dict of int to float
-        Last signs of those of other modes.
-    walls : dict of int to set of int
-        For functions whose zeros were transitions the functions of guards that are the same wall: of other modes, and
-        the only one that was zero after such a transition.
-    wall : set of int
-        The functions of the wall of the last transition.
+    crossed : Crossed or None
+        Guard of the last transition.
     struck : ndarray, shape=[guards]
-        True for guards of the mode at that wall.
+        True for guards of the mode at the wall of the last transition.
     late : ndarray, shape=[guards]
         Bounds of their values if that transition was late, as in rebounds shorter than a part of a step.
     """
 
     def __init__(self, n: int = 0) -> None:
         self.known: dict[int, float] = {}
-        self.earlier: dict[int, float] = {}
-        self.walls: dict[int, set[int]] = {}
-        self.wall: set[int] = set()
+        self.crossed: Crossed | None = None
         self.struck, self.late = np.zeros(n, bool), np.zeros(n)
 
-    def cross(self, guard: Event, following: Sequence[Event], overshoot: float) -> None:
-        """Go from a zero of a guard to a mode with other guards; past that zero, by ``overshoot``, if it was late."""
-        wall, functions = id(guard.function), _functions(following)
-        self.earlier |= self.known
-        self.known = {one: side for one, side in self.known.items() if one in functions}
-        self.wall = self.walls.setdefault(wall, {wall})
-        self.struck = np.array([one in self.wall for one in functions], bool)
-        bounds = [2 * overshoot if one == wall else TINY * (overshoot > 0) for one in functions]
-        self.late = np.where(self.struck, bounds, 0.0)
+    def resting(self, guards: Sequence[Event]) -> list[int]:
+        """Indices of guards of the mode that rest at zero."""
+        return [i for i, one in enumerate(_functions(guards)) if self.known.get(one) == 0]
 
-    def take(self, at: Instant, number: int = 0) -> None:
+    def cross(self, crossed: Crossed, following: Sequence[Event], overshoot: float) -> None:
+        """Go from a zero of a guard to a mode with other guards; past that zero, by ``overshoot``, if it was late."""
+        wall, functions = id(crossed.loop.guards[crossed.which].function), _functions(following)
+        self.known = {} if crossed.is_moved else {one: side for one, side in self.known.items() if one in functions}
+        self.crossed = crossed
+        self.struck = np.array([one == wall for one in functions], bool)
+        self.late = 2 * overshoot * self.struck
+
+    def take(self, at: Instant, number: int = 0, since: float = np.inf) -> None:
         """Find the sides where a loop begins; its guards without direction count as directed from there.
 
         A value tells its side that is off zero by more than its rounding and a number of instants after a transition,
-        if there was one. Else it is zero, and the side is kept, if it is known, or the motion leads to it. Without a
-        transition values are zero that are exactly, or that rest there up to rounding.
+        if there was one. Else it is zero, and the side that is known is kept, or found from where the motion came, or
+        leads to. Without a transition values are zero that are exactly, or up to rounding if they rest, or change by no
+        more in the time ``since`` the last transition, or the beginning of the run.
         """
         loop, n = at.loop, len(at.loop.guards)
         both_ways, values = loop.crosses_both_ways[:n], at.values[:n]
@@ -75,21 +104,50 @@ class Sides:
             bound = np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
             near &= np.abs(values) <= np.maximum(bound, self.late)
         for i in np.flatnonzero(near & (values != 0)) if not number else ():
-            near[i] = abs(values[i]) <= at.roundings[0][i] and at.is_flat(i)
-        unknown = [functions[i] for i in np.flatnonzero(near) if functions[i] not in self.known]
-        if len(unknown) == 1 and not self.struck.any():
-            self.wall.update(unknown)
+            rounding, rate = at.roundings[0][i], abs(at.rates[i])
+            rests = at.is_flat(i) and not rate > 0
+            near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
+        came, wall, rested = self._came(at, both_ways & (self.struck | (np.abs(values) <= TINY)))
+        self.struck |= wall != 0
+        near |= wall != 0
         for i in np.flatnonzero(both_ways):
             one = functions[i]
             before = self.known.get(one)
             if not near[i]:
                 self.known[one] = float(np.sign(values[i]))
-            elif self.struck[i] or not before:
-                self.known[one] = at.side(i, before or self.earlier.get(one, 0.0))
-                if before == 0 and self.known[one] and not self.struck[i]:
+            elif wall[i]:
+                self.known[one] = -wall[i] if came[i] * at.rates[i] > 0 else wall[i]
+            elif not before:
+                self.known[one] = -came[i] or at.side(i)
+                if self.known[one] and not came[i] and (before == 0 or rested[i]):
                     loop.notices.ambiguous(int(i), f"at t = {at.t:.6g}")
             loop.directions[i] = -self.known[one]
         loop.begin.values[:n][near] = 0.0
+
+    def _came(self, at: Instant, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Signs of the rates at which guards of the place came to the last transition, signs of the sides from which if
+        they are its wall, else 0, and whether they are one at which it rested; shape=[guards].
+        """
+        n = len(asked)
+        if self.crossed is None or self.crossed.is_moved or not asked.any():
+            return np.zeros(n), np.zeros(n), np.zeros(n, bool)
+        before, which, place, side, _, resting = self.crossed
+        there = at.loop.differentials(place)
+        rows, of_place = there.of_events[:n], 1 + len(place.xi)
+        came = np.where(np.any(rows[:, of_place:] != 0, axis=1), 0.0, np.sign(rates_of(there)[:n]))
+        own = before.differentials(place)
+        wall = own.of_events[which]
+        side = side or -np.sign(rates_of(own)[which])
+        signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
+        signs[np.array(_functions(at.loop.guards)) == id(before.guards[which].function)] = 1.0
+        return came, side * np.where(asked, signs, 0.0), np.any([*rested, np.zeros(n, bool)], axis=0)
+
+
+def _same(rows: np.ndarray, wall: np.ndarray) -> np.ndarray:
+    """Signs of factors by which differentials are multiples of one, else 0, shape=[guards]."""
+    factors = rows @ wall / max(wall @ wall, TINIEST)
+    across = np.linalg.norm(rows - np.outer(factors, wall), axis=1)
+    return np.where(across <= PARALLEL * np.linalg.norm(rows, axis=1), np.sign(factors), 0.0)
 
 
 def _functions(guards: Sequence[Event]) -> list[int]:
