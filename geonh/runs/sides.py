@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from geonh.results.events import Event
-from geonh.runs.instant import Instant, rates_of
+from geonh.runs.instant import Instant, is_same_instant, rates_of
 from geonh.runs.mode_functions import Place
 from geonh.runs.mode_loop import TINY, ModeLoop
 
@@ -61,6 +61,8 @@ class Sides:
     ----------
     known : dict of int to float
         Signs of the guards of the mode without direction, by the identity of their functions; 0 if it rests at zero.
+    there : dict of int to float
+        Those of all modes left at the instant of the last transition.
     crossed : Crossed or None
         Guard of the last transition.
     struck : ndarray, shape=[guards]
@@ -71,6 +73,7 @@ class Sides:
 
     def __init__(self, n: int = 0) -> None:
         self.known: dict[int, float] = {}
+        self.there: dict[int, float] = {}
         self.crossed: Crossed | None = None
         self.struck, self.late = np.zeros(n, bool), np.zeros(n)
 
@@ -81,7 +84,11 @@ class Sides:
     def cross(self, crossed: Crossed, following: Sequence[Event], overshoot: float) -> None:
         """Go from a zero of a guard to a mode with other guards; past that zero, by ``overshoot``, if it was late."""
         wall, functions = id(crossed.loop.guards[crossed.which].function), _functions(following)
-        self.known = {} if crossed.is_moved else {one: side for one, side in self.known.items() if one in functions}
+        last = self.crossed
+        if last is None or not is_same_instant(float(last.place.t), float(crossed.place.t), crossed.loop.step):
+            self.there = {}
+        self.there = {} if crossed.is_moved else self.there | self.known
+        self.known = {one: side for one, side in self.there.items() if one in functions}
         self.crossed = crossed
         self.struck = np.array([one == wall for one in functions], bool)
         self.late = 2 * overshoot * self.struck
@@ -116,7 +123,9 @@ class Sides:
             if not near[i]:
                 self.known[one] = float(np.sign(values[i]))
             elif wall[i]:
-                self.known[one] = -wall[i] if came[i] * at.rates[i] > 0 else wall[i]
+                passes = came[i] * at.rates[i] > 0
+                self.known[one] = -wall[i] if passes else wall[i]
+                self.there = {} if passes else self.there
             elif not before:
                 self.known[one] = -came[i] or at.side(i)
                 if self.known[one] and not came[i] and (before == 0 or rested[i]):
