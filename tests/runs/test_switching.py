@@ -288,6 +288,82 @@ def test_rebounds_from_mode_to_mode_never_pass_a_wall_that_each_knows_by_a_funct
     assert abs(run.switches.t[-1] - end) < 1e-9
 
 
+@pytest.mark.parametrize(
+    ("c", "dt", "v"),
+    [
+        (1000.0, 1e-2, 0.1),
+        pytest.param(1000.0, 1e-4, 1e-3, marks=pytest.mark.slow),
+        pytest.param(10.0, 1e-3, 1e-2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_surface_is_passed_slowly_and_far_away_as_often_as_the_motion_passes_it(c, dt, v):
+    """Pulled back by a force of 1 N on either side of x = c, a body passes every 2v seconds at speed v; its place is
+    rounded by more than it changes within a millionth of a step.
+    """
+    pulled = {s: gn.System(Translations(1), metric=[1.0], potential=lambda x, s=s: s * x[0]) for s in (1, -1)}
+    surface = gn.Event(lambda t, x, xi, lam: x[0] - c, name="surface")
+    modes = gn.Modes(
+        {"above": pulled[1], "below": pulled[-1]},
+        [gn.Transition("above", surface, "below"), gn.Transition("below", surface, "above")],
+    )
+    run = gn.solve(modes, mode="above", g0=[c + v**2 / 2], xi0=[0.0], dt=dt, n_steps=round(16.5 * v / dt))
+    np.testing.assert_allclose(run.switches.t / v, 1 + 2 * np.arange(8), atol=1e-6)
+    counted = gn.Modes({"free": free()}, [gn.Transition("free", surface, "free")])
+    run = gn.solve(counted, mode="free", g0=[c - 3.3 * v * dt], xi0=[v], dt=dt, n_steps=7)
+    assert len(run.switches.t) == 1
+
+
+@pytest.mark.parametrize(
+    "height",
+    [
+        lambda x: jnp.sqrt(x[0] ** 2 + (x[1] + 1) ** 2) - 1,
+        pytest.param(lambda x: jnp.exp(x[1]) - 1, marks=pytest.mark.slow),
+        pytest.param(lambda x: 0.3 + x[1] - 0.3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_guard_that_rounds_more_than_the_place_is_a_wall(height):
+    flight = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="flight")
+    wall = gn.Event(lambda t, x, xi, lam: height(x), name="wall")
+    modes = gn.Modes({"flight": flight}, [gn.Transition("flight", wall, "flight", lambda t, x, xi: -0.5 * xi)])
+    run = gn.solve(modes, "gauss4", mode="flight", g0=[0.0, 0.1], xi0=[0.0, 0.0], dt=0.01, n_steps=100, throw=False)
+    assert run.status is Result.SWITCHES
+    assert run.g.min() > -1e-14
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.5])
+def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_own(factor):
+    turn = [lambda t, x, xi, i=i: xi.at[i].multiply(-1.0) for i in (0, 1)]
+    wall = [
+        [gn.Event(lambda t, x, xi, lam, i=i, f=f: f * x[i], name=f"{f}, {i}") for i in (0, 1)] for f in (1.0, factor)
+    ]
+    plane = gn.System(Translations(2), metric=[1.0, 1.0], name="plane")
+    modes = gn.Modes(
+        {"a": plane, "b": plane},
+        [gn.Transition("ab"[j], wall[j][i], "ba"[j], turn[i]) for j in (0, 1) for i in (0, 1)],
+    )
+    run = gn.solve(modes, "gauss4", mode="a", g0=[0.5, 0.5], xi0=[-1.0, -1.0], dt=0.07, n_steps=15)
+    np.testing.assert_allclose(run.switches.t, [0.5, 0.5], atol=1e-14)
+    np.testing.assert_allclose(run.g[-1], 15 * 0.07 - 0.5, atol=1e-13)
+
+
+@pytest.mark.parametrize("floor", [0.3, 1 / 3, 10.7])
+@pytest.mark.parametrize("direction", [0, -1])
+def test_a_start_on_the_floor_up_to_rounding_is_thrown_up(floor, direction):
+    ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0])
+    lands = gn.Event(lambda t, x, xi, lam: x[0] - floor, direction=direction, name="floor")
+    modes = gn.Modes({"flight": ball}, [gn.Transition("flight", lands, "flight", lambda t, x, xi: -0.8 * xi)])
+    for start in (floor, np.nextafter(floor, -1), np.nextafter(floor, 99)):
+        run = gn.solve(modes, "gauss4", mode="flight", g0=[start], xi0=[3.0], dt=0.01, n_steps=100)
+        np.testing.assert_allclose(run.switches.t, [6 / G], rtol=1e-12)
+
+
+def test_a_spring_far_from_the_origin_does_not_gain_energy_by_rounding():
+    spring = gn.System(Translations(1), metric=[1.0], potential=lambda x: 0.5 * (x[0] - 1e5) ** 2)
+    never = gn.Event(lambda t, x, xi, lam: x[0] - 1e5 + 1, direction=-1, name="wall")
+    modes = gn.Modes({"swings": spring}, [gn.Transition("swings", never, "swings", lambda t, x, xi: -xi)])
+    assert gn.solve(modes, mode="swings", g0=[1e5 + 1e-3], xi0=[0.0], dt=1e-3, n_steps=2000).success
+
+
 @pytest.mark.parametrize(("direction", "gap"), [(0, 0.0), (0, 1 / 3), (-1, 0.0), (-1, 1 / 3)])
 def test_balls_that_touch_at_rest(direction, gap):
     """A guard without direction does not know which side of its zero is which: it warns where the motion leaves it."""
