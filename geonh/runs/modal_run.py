@@ -233,7 +233,10 @@ class ModalRun:
                     return
             left, is_at_end = end - here.t, is_same(here.t, end, self.clock.dt)
             if is_at_end and not is_switch:
-                break
+                guard = self._due(here) if count else None
+                if guard is None:
+                    break
+                continue
             part = end - begin if is_at_end else left if abs(length) >= abs(left) else length
             clock, loop = Clock(np.float64(here.t), np.float64(part)), self.loop_in(self.mode, stiff=stiff)
             self.status = Result(int(loop.enter(clock, here, 0, here.t).status))
@@ -291,6 +294,19 @@ class ModalRun:
             if (k + 1) % self.save_every == 0:
                 self.save(self.state, end)
 
+    def _due(self, here: Place) -> Crossings | None:
+        """Crossing, where a step with transitions ends, of a guard without direction that the motion is about to pass,
+        and whose value is past zero by rounding: the next step, which knows the values alone, would not see it.
+        """
+        loop = self.loop
+        loop.enter(Clock(here.t, self.clock.dt), here, 0, here.t)
+        at, sides = self._instant(loop), self.sides.of(loop.guards)
+        values = at.values[: len(sides)]
+        for i in np.flatnonzero((np.abs(values) <= TINY) & (values * sides <= 0) & (sides != 0)):
+            if abs(values[i]) <= at.roundings[0][i] and at.rates[i] * sides[i] < 0:
+                return _crossing(loop, i)
+        return None
+
     def _is_accumulated(self, guard: Crossings) -> bool:
         """True if a guard that is crossed has led to more than ``AT_ONCE`` transitions immediately before."""
         number, t = 0, float(guard.t[0])
@@ -347,7 +363,7 @@ class ModalRun:
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
         is_moved = not np.array_equal(vector(g), vector(before.g))
-        crossed = Crossed(loop, which, before, side, is_moved, self.sides.resting(loop.guards))
+        crossed = Crossed(loop, which, before, side, is_moved, np.flatnonzero(self.sides.of(loop.guards) == 0).tolist())
         self.sides.cross(crossed, self.loop.guards, overshoot)
         after = Own({}, batch_of_one(Place(before.t, g, xi)))
         arrived = first_of_batch(self.loop.arriving(after, transition.reset is None))

@@ -77,9 +77,9 @@ class Sides:
         self.crossed: Crossed | None = None
         self.struck, self.late = np.zeros(n, bool), np.zeros(n)
 
-    def resting(self, guards: Sequence[Event]) -> list[int]:
-        """Indices of guards of the mode that rest at zero."""
-        return [i for i, one in enumerate(_functions(guards)) if self.known.get(one) == 0]
+    def of(self, guards: Sequence[Event]) -> np.ndarray:
+        """Signs of guards of the mode, nan of those with a direction, shape=[guards]."""
+        return np.array([self.known.get(one, np.nan) for one in _functions(guards)])
 
     def cross(self, crossed: Crossed, following: Sequence[Event], overshoot: float) -> None:
         """Go from a zero of a guard to a mode with other guards; past that zero, by ``overshoot``, if it was late."""
