@@ -114,7 +114,7 @@ class Sides:
             rounding, rate = at.roundings[0][i], abs(at.rates[i])
             rests = at.is_flat(i) and not rate > 0
             near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
-        came, wall, rested = self._came(at, both_ways & (self.struck | (np.abs(values) <= TINY)))
+        came, wall, rested = self._came(at, near, both_ways & (self.struck | (np.abs(values) <= TINY)))
         self.struck |= wall != 0
         near |= wall != 0
         for i in np.flatnonzero(both_ways):
@@ -133,9 +133,10 @@ class Sides:
             loop.directions[i] = -self.known[one]
         loop.begin.values[:n][near] = 0.0
 
-    def _came(self, at: Instant, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _came(self, at: Instant, near: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Signs of the rates at which guards of the place came to the last transition, signs of the sides from which if
-        they are its wall, else 0, and whether they are one at which it rested; shape=[guards].
+        they are its wall, else 0, and whether they are one at which it rested; shape=[guards]. Guards that depend on
+        the velocity, which a reset changes, are its wall where they are ``near``.
         """
         n = len(asked)
         if self.crossed is None or self.crossed.is_moved or not asked.any():
@@ -143,13 +144,15 @@ class Sides:
         before, which, place, side, _, resting = self.crossed
         there = at.loop.differentials(place)
         rows, of_place = there.of_events[:n], 1 + len(place.xi)
-        came = np.where(np.any(rows[:, of_place:] != 0, axis=1), 0.0, np.sign(rates_of(there)[:n]))
+        of_velocity = np.any(rows[:, of_place:] != 0, axis=1)
+        came = np.where(of_velocity, 0.0, np.sign(rates_of(there)[:n]))
         own = before.differentials(place)
-        wall = own.of_events[which]
-        side = side or -np.sign(rates_of(own)[which])
+        wall, approach = own.of_events[which], np.sign(rates_of(own)[which])
         signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
         signs[np.array(_functions(at.loop.guards)) == id(before.guards[which].function)] = 1.0
-        return came, side * np.where(asked, signs, 0.0), np.any([*rested, np.zeros(n, bool)], axis=0)
+        signs = np.where(near | (asked & ~of_velocity), signs, 0.0)
+        came = np.where(signs == 0, came, approach * signs)
+        return came, (side or -approach) * signs, np.any([*rested, np.zeros(n, bool)], axis=0)
 
 
 def _same(rows: np.ndarray, wall: np.ndarray) -> np.ndarray:

@@ -346,6 +346,20 @@ def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_o
     np.testing.assert_allclose(run.g[-1], 15 * 0.07 - 0.5, atol=1e-13)
 
 
+@pytest.mark.parametrize("factor", [1.0, -3.0])
+@pytest.mark.parametrize(("beyond", "kick", "n"), [(-1.0, 0.0, 1), (-0.5, 0.0, 1), (1.0, 0.0, 1), (-1.0, 0.3, 2)])
+def test_a_velocity_that_passes_zero_from_mode_to_mode(beyond, kick, n, factor):
+    """The force goes on, is another, turns round, or the velocity is kicked back, and vanishes again."""
+    pushed = {f: gn.System(Translations(1), metric=[1.0], potential=lambda x, f=f: -f * x[0]) for f in (-1.0, beyond)}
+    turns = gn.Event(lambda t, x, xi, lam: xi[0], name="turns")
+    again = turns if factor == 1 else gn.Event(lambda t, x, xi, lam: factor * xi[0], name="again")
+    kicked = gn.Transition("a", turns, "b", lambda t, x, xi: xi + kick)
+    modes = gn.Modes({"a": pushed[-1.0], "b": pushed[beyond]}, [kicked, gn.Transition("b", again, "a")])
+    run = gn.solve(modes, "gauss4", mode="a", g0=[0.0], xi0=[0.5], dt=0.07, n_steps=20)
+    np.testing.assert_allclose(run.switches.t, [0.5, 0.5 + kick][:n], atol=1e-13)
+    np.testing.assert_allclose(run.xi[-1], 0.9 * beyond + kick, atol=1e-12)
+
+
 @pytest.mark.parametrize("floor", [0.3, 1 / 3, 10.7])
 @pytest.mark.parametrize("direction", [0, -1])
 def test_a_start_on_the_floor_up_to_rounding_is_thrown_up(floor, direction):
