@@ -14,7 +14,7 @@ import numpy as np
 
 from geonh.results.events import Event
 from geonh.runs.instant import Instant, is_same_instant, rates_of
-from geonh.runs.mode_functions import Place
+from geonh.runs.mode_functions import Differentials, Place
 from geonh.runs.mode_loop import TINY, ModeLoop
 
 PARALLEL = 1e-9
@@ -145,14 +145,19 @@ class Sides:
         there = at.loop.differentials(place)
         rows, of_place = there.of_events[:n], 1 + len(place.xi)
         of_velocity = np.any(rows[:, of_place:] != 0, axis=1)
-        came = np.where(of_velocity, 0.0, np.sign(rates_of(there)[:n]))
+        came = np.where(of_velocity, 0.0, _signs_of_rates(there)[:n])
         own = before.differentials(place)
-        wall, approach = own.of_events[which], np.sign(rates_of(own)[which])
+        wall, approach = own.of_events[which], _signs_of_rates(own)[which]
         signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
         signs[np.array(_functions(at.loop.guards)) == id(before.guards[which].function)] = 1.0
         signs = np.where(near | (asked & ~of_velocity), signs, 0.0)
         came = np.where(signs == 0, came, approach * signs)
         return came, (side or -approach) * signs, np.any([*rested, np.zeros(n, bool)], axis=0)
+
+
+def _signs_of_rates(at: Differentials) -> np.ndarray:
+    """Signs of the rates of guards, 0 where they are not known, as of a slip that vanishes, shape=[events]."""
+    return np.nan_to_num(np.sign(rates_of(at)))
 
 
 def _same(rows: np.ndarray, wall: np.ndarray) -> np.ndarray:
