@@ -346,7 +346,7 @@ def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_o
     np.testing.assert_allclose(run.g[-1], 15 * 0.07 - 0.5, atol=1e-13)
 
 
-@pytest.mark.parametrize("factor", [1.0, -3.0])
+@pytest.mark.parametrize("factor", [1.0, pytest.param(-3.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("beyond", "kick", "n"), [(-1.0, 0.0, 1), (-0.5, 0.0, 1), (1.0, 0.0, 1), (-1.0, 0.3, 2)])
 def test_a_velocity_that_passes_zero_from_mode_to_mode(beyond, kick, n, factor):
     """The force goes on, is another, turns round, or the velocity is kicked back, and vanishes again."""
@@ -360,7 +360,7 @@ def test_a_velocity_that_passes_zero_from_mode_to_mode(beyond, kick, n, factor):
     np.testing.assert_allclose(run.xi[-1], 0.9 * beyond + kick, atol=1e-12)
 
 
-@pytest.mark.parametrize("floor", [0.3, 1 / 3, 10.7])
+@pytest.mark.parametrize("floor", [0.3, *(pytest.param(s, marks=pytest.mark.slow) for s in (1 / 3, 10.7))])
 @pytest.mark.parametrize("direction", [0, -1])
 def test_a_start_on_the_floor_up_to_rounding_is_thrown_up(floor, direction):
     ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0])
