@@ -110,10 +110,11 @@ class Sides:
         if number and near.any():
             bound = np.maximum(np.abs(at.change_within(number)[:n]), at.roundings[1][:n])
             near &= np.abs(values) <= np.maximum(bound, self.late)
-        for i in np.flatnonzero(near & (values != 0)) if not number else ():
-            rounding, rate = at.roundings[0][i], abs(at.rates[i])
-            rests = at.is_flat(i) and not rate > 0
-            near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
+        elif not number:
+            for i in np.flatnonzero(near & (values != 0)):
+                rounding, rate = at.roundings[0][i], abs(at.rates[i])
+                rests = at.is_flat(i) and not rate > 0
+                near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
         came, wall, rested = self._came(at, near, both_ways & (self.struck | (np.abs(values) <= TINY)))
         self.struck |= wall != 0
         near |= wall != 0
@@ -146,7 +147,7 @@ class Sides:
         rows, of_place = there.of_events[:n], 1 + len(place.xi)
         of_velocity = np.any(rows[:, of_place:] != 0, axis=1)
         came = np.where(of_velocity, 0.0, _signs_of_rates(there)[:n])
-        own = before.differentials(place)
+        own = there if before is at.loop else before.differentials(place)
         wall, approach = own.of_events[which], _signs_of_rates(own)[which]
         signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
         signs[np.array(_functions(at.loop.guards)) == id(before.guards[which].function)] = 1.0
