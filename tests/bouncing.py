@@ -1,6 +1,7 @@
-"""A bouncing ball whose reset holds the system, for tests of systems with modes."""
+"""Bodies that bounce and surfaces that they meet, for tests of systems with modes."""
 
 import functools
+from dataclasses import replace
 
 import equinox as eqx
 
@@ -8,6 +9,7 @@ import geonh as gn
 from geonh.groups import Translations
 
 G = 9.81
+FLOOR = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
 
 
 class Bounce(eqx.Module):
@@ -30,3 +32,24 @@ def bouncing():
     )
     floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
     return gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", Bounce(ball))], name="bouncing")
+
+
+@functools.cache
+def particle():
+    return gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0], name="particle")
+
+
+def rebounding(e=1.0, target="flight", modes=None, direction=-1):
+    reset, floor = lambda t, x, xi: -e * xi, replace(FLOOR, direction=direction)
+    return gn.Modes(
+        {"flight": particle(), **(modes or {})}, [gn.Transition("flight", floor, target, reset)], name="ball"
+    )
+
+
+@functools.cache
+def free():
+    return gn.System(Translations(1), metric=[1.0], name="free")
+
+
+def surface(s, direction=1, name="surface"):
+    return gn.Event(lambda t, x, xi, lam: x[0] - s, direction=direction, name=name)

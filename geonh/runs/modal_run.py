@@ -38,7 +38,7 @@ MOST = 1000
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""
 AT_ONCE = 100
-"""Most transitions of one guard within ``ROUNDING`` of a step."""
+"""Most transitions of one guard within ``ROUNDING`` of a step, and most that are late by rounding within one step."""
 ROUNDING = 1e-9
 """Part of a whole step within which a guard that is past zero by rounding comes back; and more where the time is so
 long that it is rounded by more."""
@@ -214,7 +214,7 @@ class ModalRun:
         """
         k, failure = int(self.state.k), self.status
         begin, end = self._time(k), self._time(k + 1)
-        length, count, failures, turned = end - begin, 0, 0, failure is Result.CHART
+        length, count, late, failures, turned = end - begin, 0, 0, 0, failure is Result.CHART
         stiff = self.is_stiff(failure)
         self._begin_sides()
         if guard is None:
@@ -225,7 +225,7 @@ class ModalRun:
             if guard is not None:
                 self.stiff_rows += [len(self.record)] * stiff
                 count, length, turned, stiff = count + 1, self._part_after(guard, k), False, False
-                if count > MOST or self._is_accumulated(guard):
+                if count > MOST or late > AT_ONCE or self._is_accumulated(guard):
                     self.status = Result.SWITCHES
                     return
                 here = self._switched(k, guard)
@@ -250,6 +250,7 @@ class ModalRun:
                 self._leave_zeros(at)
                 guard = self._violated(at)
                 if guard is not None:
+                    late += at.t != self._last_switch
                     continue
             if is_at_end:
                 break
