@@ -119,7 +119,7 @@ class Result(IntEnum):
     UNFINISHED = 15, "n_steps were too few to reach t_end; pass more, or a larger tolerance"  # of integrate only
     SWITCHES = (
         16,
-        "modes switch more than a thousand times within one step, or a hundred times by less than rounding tells: "
+        "modes switch more than a thousand times within one step, or a hundred times at once, up to rounding: "
         "transitions accumulate, as impacts with "
         "restitution below 1 do, or two modes alternate, or the reset of a transition into its own mode leaves its "
         "guard past zero, where one with a direction counts again; a target that chooses the limit mode, with a reset "
