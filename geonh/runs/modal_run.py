@@ -363,7 +363,7 @@ class ModalRun:
         g_before, at, row = guard.g_vector[0], guard.t[:1], len(self.record)
         self.add(np.concatenate([[float(k)], g_before, p_before, p_before])[None], at)
         self.mode = target
-        is_moved = not np.array_equal(vector(g), vector(before.g))
+        is_moved = self._is_moved(loop, before, g, which, overshoot)
         crossed = Crossed(loop, which, before, side, is_moved, np.flatnonzero(self.sides.of(loop.guards) == 0).tolist())
         self.sides.cross(crossed, self.loop.guards, overshoot)
         after = Own({}, batch_of_one(Place(before.t, g, xi)))
@@ -376,6 +376,18 @@ class ModalRun:
         self.add(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
         self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))
         return Place(before.t, arrived.g, arrived.xi)
+
+    def _is_moved(self, loop: ModeLoop, before: Place, g: Any, which: int, overshoot: float) -> bool:
+        """True if a reset changes the place by more than the rounding of a zero, which was late by ``overshoot``, as
+        one does not that puts a body on the wall.
+        """
+        distance = np.linalg.norm(vector(g) - vector(before.g))
+        if not distance:
+            return False
+        of_place = loop.differentials(before).of_events[which][1 : 1 + len(before.xi)]
+        slope = np.linalg.norm(of_place)
+        late = overshoot / slope if slope else 0.0
+        return bool(distance > 4 * (loop.roundings_of_place(before, 0.0)[1] + late))
 
     def _begins_at(self, t: float) -> bool:
         """True if the run or a mode begins at an instant: a motion that begins at a zero leaves it uncrossed."""

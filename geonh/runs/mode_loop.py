@@ -394,24 +394,30 @@ class ModeLoop(Watching):
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved
         by rounding, and by what it moves in the time within which it was located, if it was, at a ``speed``.
         """
-        signs, eps = np.random.default_rng(0), 4 * float(np.finfo(float).eps)
+        signs = np.random.default_rng(0)
 
         def moved(a: Any, size: float) -> np.ndarray:
             a = np.asarray(a, float)
             return a + size * signs.choice([-1.0, 1.0], (MOVED, *a.shape))
 
-        def largest(tree: Any) -> float:
-            return max((float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(tree)), default=0.0)
-
-        time, place, velocity = (eps * largest(part) for part in here)
-        if speed is not None:
-            time += SAME_INSTANT * max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
-            place += max(speed, largest(here.xi)) * time
+        time, place, velocity = self.roundings_of_place(here, speed)
         g = jax.tree.map(lambda a: moved(a, place), here.g)
         places = Place(moved(here.t, time), g, moved(here.xi, velocity))
         dt = np.full(MOVED, float(self.clock.dt))
         values = self.entering(Own({}, Entry(places, places.t, dt, np.zeros(MOVED, np.int64))))[2]
         return 2 * np.ptp(values, axis=0)
+
+    def roundings_of_place(self, here: Place, speed: float | None = None) -> tuple[float, float, float]:
+        """Bounds of the rounding of time, coordinates and velocity at a place; arguments as of ``roundings``."""
+
+        def largest(tree: Any) -> float:
+            return max((float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(tree)), default=0.0)
+
+        time, place, velocity = (4 * float(np.finfo(float).eps) * largest(part) for part in here)
+        if speed is not None:
+            time += SAME_INSTANT * max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
+            place += max(speed, largest(here.xi)) * time
+        return time, place, velocity
 
     def where_stopped(self) -> tuple[int, np.ndarray]:
         """Index of the event at which the loop stopped, and values of all there."""

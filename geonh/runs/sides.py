@@ -124,7 +124,8 @@ class Sides:
             if not near[i]:
                 self.known[one] = float(np.sign(values[i]))
             elif wall[i]:
-                passes = came[i] * at.rates[i] > 0
+                is_simple = np.any(at.differentials.of_events[i])
+                passes = came[i] * at.rates[i] > 0 if is_simple else at.leads(i) == -wall[i]
                 self.known[one] = -wall[i] if passes else wall[i]
                 self.there = {} if passes else self.there
             elif not before:
@@ -143,15 +144,19 @@ class Sides:
         if self.crossed is None or self.crossed.is_moved or not asked.any():
             return np.zeros(n), np.zeros(n), np.zeros(n, bool)
         before, which, place, side, _, resting = self.crossed
-        there = at.loop.differentials(place)
-        rows, of_place = there.of_events[:n], 1 + len(place.xi)
+        entered = at.loop.differentials(place)
+        rows, of_place = entered.of_events[:n], 1 + len(place.xi)
         of_velocity = np.any(rows[:, of_place:] != 0, axis=1)
-        came = np.where(of_velocity, 0.0, _signs_of_rates(there)[:n])
-        own = there if before is at.loop else before.differentials(place)
+        came = np.where(of_velocity, 0.0, _signs_of_rates(entered)[:n])
+        own = entered if before is at.loop else before.differentials(place)
         wall, approach = own.of_events[which], _signs_of_rates(own)[which]
         signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
-        signs[np.array(_functions(at.loop.guards)) == id(before.guards[which].function)] = 1.0
-        signs = np.where(near | (asked & ~of_velocity), signs, 0.0)
+        is_same = np.array(_functions(at.loop.guards)) == id(before.guards[which].function)
+        signs[is_same] = 1.0
+        there = near | (asked & ~of_velocity)
+        if np.any(others := there & ~near & ~is_same & (signs != 0)):  # a wall of their own, if they are off zero
+            there &= ~others | (np.abs(at.values[:n]) <= at.fall[:n])
+        signs = np.where(there, signs, 0.0)
         came = np.where(signs == 0, came, approach * signs)
         return came, (side or -approach) * signs, np.any([*rested, np.zeros(n, bool)], axis=0)
 

@@ -150,6 +150,73 @@ def test_a_guard_that_rounds_more_than_the_place_is_a_wall(height):
     assert run.g.min() > -1e-14
 
 
+@pytest.mark.parametrize(
+    ("scale", "apart"),
+    [(1.0, 5e-7), (1e-7, 1.0), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1.0, 1e-8), (1e-13, 1.0)))],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_walls_near_to_each_other_are_two(sign, scale, apart):
+    """A surface and a wall behind it with parallel differentials, and the faces of a box."""
+    turned = lambda t, x, xi: -xi  # noqa: E731
+    near, far = (
+        gn.Event(lambda t, x, xi, lam, f=f: scale * f(x[0]), name=name)
+        for name, f in (("near", lambda x: x), ("far", lambda x: sign * (x - apart)))
+    )
+    modes = gn.Modes({"a": free(), "b": free()}, [gn.Transition("a", near, "b"), gn.Transition("b", far, "b", turned)])
+    run = gn.solve(modes, mode="a", g0=[-0.5], xi0=[1.0], dt=0.07, n_steps=40)
+    np.testing.assert_allclose(run.switches.t, [0.5, 0.5 + apart], rtol=1e-13)
+    np.testing.assert_allclose(run.g[-1], 2 * apart + 0.5 - 2.8, atol=1e-13)
+    box = gn.Modes({"a": free()}, [gn.Transition("a", one, "a", turned) for one in (near, far)])
+    run = gn.solve(box, mode="a", g0=[0.4 * apart], xi0=[apart], dt=0.07, n_steps=60)
+    np.testing.assert_allclose(run.switches.t, 0.6 + np.arange(4), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dt", [1e-2, 1e-7])
+def test_a_pulse_is_as_short_as_given(dt):
+    begin, length = 1.65e-6, 5e-7
+    pulse = gn.System(Translations(1), metric=[1.0], potential=lambda x: -x[0] / length)
+    begins, ends = (gn.Event(lambda t, x, xi, lam, s=s: t - s, name=f"at {s}") for s in (begin, begin + length))
+    modes = gn.Modes(
+        {"off": free(), "on": pulse, "done": free()},
+        [gn.Transition("off", begins, "on"), gn.Transition("on", ends, "done")],
+    )
+    run = gn.solve(modes, mode="off", g0=[0.0], xi0=[0.0], dt=dt, n_steps=40)
+    np.testing.assert_allclose(run.switches.t, [begin, begin + length], rtol=1e-9)
+    np.testing.assert_allclose(run.xi[-1], 1.0, rtol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+@pytest.mark.parametrize("c", [100.0, pytest.param(1e4, marks=pytest.mark.slow)])
+def test_a_multiple_zero_is_passed_once(c, factor):
+    """Where the place is that of the zero exactly, the differential vanishes."""
+    cube = gn.Event(lambda t, x, xi, lam: (x[0] - c) ** 3, name="cube")
+    modes = gn.Modes({"a": free()}, [gn.Transition("a", cube, "a", lambda t, x, xi: factor * xi)])
+    for before in (0.5, 0.123, 0.777):
+        run = gn.solve(modes, mode="a", g0=[c - before], xi0=[1.0], dt=0.1, n_steps=20)
+        assert len(run.switches.t) == 1
+        np.testing.assert_allclose(run.g[-1], c + factor * (2.0 - before), atol=1e-5)
+
+
+@pytest.mark.parametrize("floor", [0.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("direction", [0, -1])
+def test_a_reset_may_put_the_body_on_the_floor(direction, floor):
+    ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: G * x[0])
+    lands = gn.Event(lambda t, x, xi, lam: x[0] - floor, direction=direction, name="floor")
+    for e in (0.0, 0.5, 1.0):
+        put = gn.Transition("flight", lands, "flight", lambda t, x, xi, e=e: (x.at[0].set(floor), -e * xi))
+        run = gn.solve(
+            gn.Modes({"flight": ball}, [put]),
+            mode="flight",
+            g0=[floor + 1.0],
+            xi0=[0.0],
+            dt=0.01,
+            n_steps=200,
+            throw=False,
+        )
+        assert run.g.min() >= floor - 1e-12
+        assert run.status is (Result.SUCCESS if e == 1 else Result.SWITCHES)
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_own(factor):
     turn = [lambda t, x, xi, i=i: xi.at[i].multiply(-1.0) for i in (0, 1)]
