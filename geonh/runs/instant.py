@@ -21,8 +21,6 @@ LATER = 1e-6, 1e-4, 1e-2
 """Parts of a whole step after one of which the values show where a motion leads whose rate vanishes."""
 INSTANT = 5 * SAME_INSTANT
 """Part of a whole step within which events and transitions are at one instant."""
-BRIEF = 1e-3
-"""Part of a whole step in which bodies fall further than guards round."""
 SAME = 4 * float(np.finfo(float).eps)
 """Relative distance of two times that are the same, up to rounding."""
 CLEAR = 5
@@ -96,14 +94,6 @@ class Instant:
     def rates(self) -> np.ndarray:
         """Rates of the values, 0 where these are roundings, shape=[events]."""
         return rates_of(self.differentials)
-
-    @cached_property
-    def fall(self) -> np.ndarray:
-        """Size of the change of the values within ``BRIEF`` of a whole step beyond that at their rates, shape=[events]:
-        as a body falls that leaves a wall.
-        """
-        change = self._after(BRIEF)[0] - self.values
-        return np.abs(change - self.rates * BRIEF * self.loop.step * np.sign(float(self.loop.clock.dt)))
 
     def side(self, i: int) -> float:
         """Sign of a value, now zero, to which its rate leads, or where that is a rounding its values a little later."""

@@ -402,9 +402,14 @@ class ModalRun:
         return (np.abs(loop.begin.values) <= np.abs(change)) & (change != 0) & (change * directions >= 0)
 
     def _begin_sides(self, number: int = 0) -> Instant:
-        """Find the sides where the loop of the mode begins, of which nothing is known; return that instant."""
-        at, self.sides = self._instant(self.loop), Sides(len(self.loop.guards))
-        self.sides.take(at, number, at.t - (self.clock.t0 if np.isnan(self._last_switch) else self._last_switch))
+        """Find the sides where the loop of the mode begins, of which nothing is known, but at the instant of a
+        transition; return that instant.
+        """
+        at, crossed = self._instant(self.loop), self.sides.crossed
+        is_known = crossed is not None and is_same_instant(float(crossed.place.t), at.t, self.clock.dt)
+        self.sides = self.sides if is_known else Sides(len(self.loop.guards))
+        if number or not is_known:
+            self.sides.take(at, number, at.t - (self.clock.t0 if np.isnan(self._last_switch) else self._last_switch))
         return at
 
     def _stops_with(self, k: int, guard: Crossings, ahead: np.ndarray) -> bool:
@@ -456,7 +461,8 @@ class ModalRun:
                 if at.side(i) * direction > 0:
                     return _crossing(loop, i)
                 loop.begin.values[i], self.leaves_zero = 0.0, True
-                self.resting[i] = at.roundings[1][i] if at.is_flat(i) else abs(at.values[i]) + at.roundings[0][i]
+                rest = abs(at.values[i]) + at.roundings[0][i]
+                self.resting[i] = max(rest, at.roundings[1][i]) if at.is_flat(i) else rest
                 continue
             back = ROUNDING + 2 * SAME * abs(at.t / loop.step)
             past = (values[i] + at.change[i] * (back / SOON)) * direction > 0

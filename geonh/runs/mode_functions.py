@@ -24,15 +24,17 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
-from geonh.mechanics.equations import accelerations
+from geonh.mechanics.equations import accelerations, multipliers
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.results.dense import partial_step
+from geonh.results.events import Event
 from geonh.results.modes import RESET
 from geonh.results.nodes import Node
 from geonh.results.record import unflatten
 from geonh.runs.event_loop import Watched, next_watched, row_of_watched
 from geonh.runs.locating import Isolated, Located, at_node, event_values, isolated, located, within_step
+from geonh.runs.rounding import with_rounding
 
 GAIN = 1e-3
 """Rise of the energy in a step, relative to the kinetic energy, of one that is too long where no force does work."""
@@ -227,6 +229,17 @@ def differentials_at(problem: Problem, here: Place) -> Differentials:
     change = accelerations(system, here.t, here.g, here.xi, clock.between(here.t))[0]
     moving = jnp.concatenate([jnp.ones(1), here.xi, change])
     return Differentials(jacobian(values, jnp.zeros(1 + 2 * n)), moving)
+
+
+def rounded_at(tree: tuple[System, tuple[Event, ...], Any], here: Place) -> tuple[Array, Array]:
+    """Values of guards at a place, and bounds of their own rounding there, both of shape=[guards]."""
+    system, guards, controls = tree
+    lam = multipliers(system, *here, Clock(here.t, jnp.ones(()), controls).control(0))
+
+    def values(here: Place) -> Array:
+        return jnp.stack([guard.value_with(system, *here, lam) for guard in guards])
+
+    return with_rounding(values, here)
 
 
 def velocity_timed(problem: Problem, timed: Timed) -> Array:

@@ -53,6 +53,7 @@ from geonh.runs.mode_functions import (
     next_until,
     point,
     rises,
+    rounded_at,
     row_timed,
     row_until,
     takes_energy,
@@ -389,6 +390,16 @@ class ModeLoop(Watching):
     def _differentials(self) -> Callable[[Own], Any]:
         begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
         return self._program(differentials_at, self._parts, begin)
+
+    def rounded(self, here: Place) -> tuple[np.ndarray, np.ndarray]:
+        """Values of the guards at a place, and bounds of their own rounding there, shape=[guards]."""
+        values, roundings = self._rounded(_alone(here))
+        return values[0], roundings[0]
+
+    @cached_property
+    def _rounded(self) -> Callable[[Own], Any]:
+        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
+        return self._program(rounded_at, (self.system, self.guards, self.clock.controls), begin)
 
     def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved

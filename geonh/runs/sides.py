@@ -19,6 +19,8 @@ from geonh.runs.mode_loop import TINY, ModeLoop
 
 PARALLEL = 1e-9
 """Part of a differential across another one, relative to it, that is rounding."""
+CURVED = 1e-3
+"""Part of a value that is small by which guards of one wall may differ, which are functions of each other."""
 TINIEST = float(np.finfo(float).tiny)
 
 
@@ -117,6 +119,7 @@ class Sides:
                 near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
         came, wall, rested = self._came(at, near, both_ways & (self.struck | (np.abs(values) <= TINY)))
         self.struck |= wall != 0
+        self.late = np.maximum(self.late, 2 * np.abs(values) * (wall != 0))
         near |= wall != 0
         for i in np.flatnonzero(both_ways):
             one = functions[i]
@@ -150,13 +153,13 @@ class Sides:
         came = np.where(of_velocity, 0.0, _signs_of_rates(entered)[:n])
         own = entered if before is at.loop else before.differentials(place)
         wall, approach = own.of_events[which], _signs_of_rates(own)[which]
-        signs, rested = _same(rows, wall), [_same(rows, own.of_events[i]) != 0 for i in resting]
+        factors, rested = _multiples(rows, wall), [_multiples(rows, own.of_events[i]) != 0 for i in resting]
         is_same = np.array(_functions(at.loop.guards)) == id(before.guards[which].function)
-        signs[is_same] = 1.0
+        factors[is_same] = 1.0
         there = near | (asked & ~of_velocity)
-        if np.any(others := there & ~near & ~is_same & (signs != 0)):  # a wall of their own, if they are off zero
-            there &= ~others | (np.abs(at.values[:n]) <= at.fall[:n])
-        signs = np.where(there, signs, 0.0)
+        if np.any(others := there & ~near & ~is_same & (factors != 0)):
+            there &= ~others | _are_multiples(at.loop.rounded(place), before.rounded(place), which, factors)
+        signs = np.where(there, np.sign(factors), 0.0)
         came = np.where(signs == 0, came, approach * signs)
         return came, (side or -approach) * signs, np.any([*rested, np.zeros(n, bool)], axis=0)
 
@@ -166,11 +169,22 @@ def _signs_of_rates(at: Differentials) -> np.ndarray:
     return np.nan_to_num(np.sign(rates_of(at)))
 
 
-def _same(rows: np.ndarray, wall: np.ndarray) -> np.ndarray:
-    """Signs of factors by which differentials are multiples of one, else 0, shape=[guards]."""
+def _multiples(rows: np.ndarray, wall: np.ndarray) -> np.ndarray:
+    """Factors by which differentials are multiples of one, else 0, shape=[guards]."""
     factors = rows @ wall / max(wall @ wall, TINIEST)
     across = np.linalg.norm(rows - np.outer(factors, wall), axis=1)
-    return np.where(across <= PARALLEL * np.linalg.norm(rows, axis=1), np.sign(factors), 0.0)
+    return np.where(across <= PARALLEL * np.linalg.norm(rows, axis=1), factors, 0.0)
+
+
+def _are_multiples(
+    rounded: tuple[np.ndarray, np.ndarray], of_wall: tuple[np.ndarray, np.ndarray], which: int, factors: np.ndarray
+) -> np.ndarray:
+    """True for guards of a mode whose values are these multiples of that of a guard of another, up to their roundings,
+    shape=[guards]: both are one wall, from which the place is off by rounding, not two behind each other.
+    """
+    (values, roundings), (value, rounding) = rounded, (part[which] for part in of_wall)
+    bound = roundings + np.abs(factors) * (rounding + CURVED * np.abs(value))
+    return np.abs(values - factors * value) <= bound
 
 
 def _functions(guards: Sequence[Event]) -> list[int]:

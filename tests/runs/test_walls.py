@@ -217,6 +217,52 @@ def test_a_reset_may_put_the_body_on_the_floor(direction, floor):
         assert run.status is (Result.SUCCESS if e == 1 else Result.SWITCHES)
 
 
+@pytest.mark.parametrize(
+    ("radius", "dt"), [(1e3, 1e-2), (1.0, 1e-4), pytest.param(6.4e6, 1e-2, marks=pytest.mark.slow)]
+)
+def test_rebounds_end_in_words_where_one_mode_knows_the_wall_to_fewer_digits(radius, dt):
+    flight = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: G * x[1], name="flight")
+    exact = gn.Event(lambda t, x, xi, lam: x[1], name="height")
+    rounded = gn.Event(lambda t, x, xi, lam: jnp.hypot(x[0], x[1] + radius) - radius, name="altitude")
+    turn = lambda t, x, xi: -0.5 * xi  # noqa: E731
+    modes = gn.Modes(
+        {"a": flight, "b": flight}, [gn.Transition("a", exact, "b", turn), gn.Transition("b", rounded, "a", turn)]
+    )
+    once = 20 * dt / 3  # the limit is that of a node
+    run = gn.solve(modes, mode="a", g0=[0.0, G * once**2 / 2], xi0=[0.0, 0.0], dt=dt, n_steps=40, throw=False)
+    assert run.status is Result.SWITCHES
+    assert abs(run.switches.t[-1] - 3 * once) < 0.01 * dt
+    assert run.g[:, 1].min() > -1e-15 * (1 + radius)
+
+
+@pytest.mark.parametrize(
+    ("apart", "gravity", "dt"),
+    [
+        (1e-8, 10.0, 0.1),
+        pytest.param(1e-10, 10.0, 0.01, marks=pytest.mark.slow),
+        pytest.param(1e-6, 1e3, 0.1, marks=pytest.mark.slow),
+    ],
+)
+def test_a_wall_right_behind_a_surface_holds_under_gravity(apart, gravity, dt):
+    fall = gn.System(Translations(1), metric=[1.0], potential=lambda x: gravity * x[0], name="fall")
+    surface_at, wall = (
+        gn.Event(lambda t, x, xi, lam, d=d: x[0] + d, name=name) for name, d in (("surface", 0.0), ("wall", apart))
+    )
+    modes = gn.Modes(
+        {"above": fall, "below": fall},
+        [
+            gn.Transition("above", surface_at, "below"),
+            gn.Transition("below", wall, "below", lambda t, x, xi: -xi),
+            gn.Transition("below", surface_at, "above"),
+        ],
+    )
+    T = 2.3 * dt
+    run = gn.solve(modes, mode="above", g0=[gravity * T**2 / 2], xi0=[0.0], dt=dt, n_steps=10)
+    assert run.g.min() >= -apart - 1e-13
+    assert [run.switches.names[i] for i in run.switches.target] == ["below", "below", "above"] * 2
+    assert np.ptp(run.energy) < 1e-12 * run.energy[0]
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_own(factor):
     turn = [lambda t, x, xi, i=i: xi.at[i].multiply(-1.0) for i in (0, 1)]
