@@ -48,9 +48,9 @@ def _changed(closed: Any, inputs: list[Any], size: float, signs: np.random.Gener
     """Values where results are changed by that part of themselves."""
 
     def results(eqn: Any, given: list[Any]) -> list[Any]:
-        name, made = eqn.primitive.name, called_jaxpr(eqn.params)
-        if name in CALLS and made is not None:
-            return evaluate(made, given, results, jnp.asarray)
+        name, inner = eqn.primitive.name, called_jaxpr(eqn.params)
+        if name in CALLS and inner is not None:
+            return evaluate(inner, given, results, jnp.asarray)
         made = eqn.primitive.bind(*given, **eqn.params)
         made = list(made) if eqn.primitive.multiple_results else [made]
         if not size or name in EXACT:
