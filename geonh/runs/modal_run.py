@@ -297,14 +297,16 @@ class ModalRun:
 
     def _due(self, here: Place) -> Crossings | None:
         """Crossing, where a step with transitions ends, of a guard without direction that the motion is about to pass,
-        and whose value is past zero by rounding: the next step, which knows the values alone, would not see it.
+        and whose value is zero by rounding, or past it since ``SOON``: the next step, which knows the values alone,
+        would not see it.
         """
         loop = self.loop
         loop.enter(Clock(here.t, self.clock.dt), here, 0, here.t)
         at, sides = self._instant(loop), self.sides.of(loop.guards)
         values = at.values[: len(sides)]
-        for i in np.flatnonzero((np.abs(values) <= TINY) & (values * sides <= 0) & (sides != 0)):
-            if abs(values[i]) <= at.roundings[0][i] and at.rates[i] * sides[i] < 0:
+        for i in np.flatnonzero((np.abs(values) <= TINY) & (np.nan_to_num(sides) != 0)):
+            late = max(at.roundings[1][i], abs(at.change[i])) if values[i] * sides[i] <= 0 else 0.0
+            if abs(values[i]) <= max(at.roundings[0][i], late) and at.rates[i] * sides[i] < 0:
                 return _crossing(loop, i)
         return None
 
@@ -461,8 +463,8 @@ class ModalRun:
                 if at.side(i) * direction > 0:
                     return _crossing(loop, i)
                 loop.begin.values[i], self.leaves_zero = 0.0, True
-                rest = abs(at.values[i]) + at.roundings[0][i]
-                self.resting[i] = max(rest, at.roundings[1][i]) if at.is_flat(i) else rest
+                off = abs(at.values[i])
+                self.resting[i] = max(off, at.roundings[1][i]) if at.is_flat(i) else off + at.roundings[0][i]
                 continue
             back = ROUNDING + 2 * SAME * abs(at.t / loop.step)
             past = (values[i] + at.change[i] * (back / SOON)) * direction > 0

@@ -118,8 +118,8 @@ class Sides:
                 rests = at.is_flat(i) and not rate > 0
                 near[i] = abs(values[i]) <= rounding and (rests or rate * since <= 2 * rounding)
         came, wall, rested = self._came(at, near, both_ways & (self.struck | (np.abs(values) <= TINY)))
+        self.late = np.where((wall != 0) & ~self.struck, 2 * np.abs(values), self.late)
         self.struck |= wall != 0
-        self.late = np.maximum(self.late, 2 * np.abs(values) * (wall != 0))
         near |= wall != 0
         for i in np.flatnonzero(both_ways):
             one = functions[i]

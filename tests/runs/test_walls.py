@@ -263,6 +263,27 @@ def test_a_wall_right_behind_a_surface_holds_under_gravity(apart, gravity, dt):
     assert np.ptp(run.energy) < 1e-12 * run.energy[0]
 
 
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize(
+    ("c", "dt", "gravity", "height"),
+    [
+        (1000.0, 1e-4, G, 1.127e-5),  # the last rebound is just before a node
+        (1000.0, 1e-4, G, 3.9807717e-6),  # a node is zero by rounding
+        (0.0, 1 / 16, 8.0, 0.25),  # the limit is that of a node
+        pytest.param(0.5, 1 / 16, 8.0, 0.25, marks=pytest.mark.slow),
+    ],
+)
+def test_rebounds_that_accumulate_near_nodes_end_in_words(c, dt, gravity, height, direction):
+    flight = gn.System(Translations(1), metric=[1.0], potential=lambda x: gravity * x[0], name="flight")
+    modes = gn.Modes(
+        {"flight": flight}, [gn.Transition("flight", surface(c, direction), "flight", lambda t, x, xi: -0.5 * xi)]
+    )
+    run = gn.solve(modes, "gauss4", mode="flight", g0=[c + height], xi0=[0.0], dt=dt, n_steps=80, throw=False)
+    assert run.status is Result.SWITCHES
+    assert run.g.min() - c > -1e-14 * (1 + c)
+    assert abs(run.switches.t[-1] - 3 * (2 * height / gravity) ** 0.5) < max(0.01 * dt, 1e-4 * c**0.5)
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_own(factor):
     turn = [lambda t, x, xi, i=i: xi.at[i].multiply(-1.0) for i in (0, 1)]
