@@ -26,7 +26,7 @@ from geonh.runs.modal_members import Crossed, Group, parted, points, rows_of_sta
 from geonh.runs.modal_record import Switch
 from geonh.runs.modal_run import OFF, ModalRun
 from geonh.runs.mode_functions import Bounded, Entry, Motion, Place, Timed
-from geonh.runs.mode_loop import Loops, ModeLoop, for_stiff_steps, just_before
+from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps, just_before
 
 ALL_IS_WELL = (Result.SUCCESS, Result.END, Result.EVENT)
 PIECE = 2**24
@@ -355,11 +355,13 @@ def _has_turned(loop: ModeLoop, begun: Watched, after: Watched) -> np.ndarray:
 
 
 def _is_hard(loop: ModeLoop, begins: Watched) -> np.ndarray:
-    """True for places at which a guard is zero, past it, or not a number, shape=[members]."""
+    """True for places at which a guard is zero, past it, or not a number, or may be zero up to rounding and does not
+    know its side, shape=[members].
+    """
     values, speed = begins.values, np.abs(begins.xi).max(axis=1, initial=0.0)
     hard = (np.isnan(values) | (values == 0)).any(axis=1)
     for i, (guard, value) in enumerate(zip(loop.guards, values[:, : len(loop.guards)].T, strict=True)):
-        hard |= value * guard.direction > 0
+        hard |= (value * guard.direction > 0) | (loop.crosses_both_ways[i] & (np.abs(value) <= TINY))
         if isinstance(guard, SlipEnds):
             hard |= value < guard.least * (1 + speed)
         if loop.has_rate[i]:

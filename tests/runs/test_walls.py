@@ -269,6 +269,7 @@ def test_a_wall_right_behind_a_surface_holds_under_gravity(apart, gravity, dt):
     [
         (1000.0, 1e-4, G, 1.127e-5),  # the last rebound is just before a node
         (1000.0, 1e-4, G, 3.9807717e-6),  # a node is zero by rounding
+        (1000.0, 1e-4, G, 3.3984422e-6),  # the same, from which members go on in lanes
         (0.0, 1 / 16, 8.0, 0.25),  # the limit is that of a node
         pytest.param(0.5, 1 / 16, 8.0, 0.25, marks=pytest.mark.slow),
     ],
@@ -282,6 +283,8 @@ def test_rebounds_that_accumulate_near_nodes_end_in_words(c, dt, gravity, height
     assert run.status is Result.SWITCHES
     assert run.g.min() - c > -1e-14 * (1 + c)
     assert abs(run.switches.t[-1] - 3 * (2 * height / gravity) ** 0.5) < max(0.01 * dt, 1e-4 * c**0.5)
+    member = gn.solve_ensemble(modes, "gauss4", mode="flight", g0=[[c + height]], xi0=[[0.0]], dt=dt, n_steps=80)[0]
+    np.testing.assert_array_equal(member.switches.t, run.switches.t)
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.5])
