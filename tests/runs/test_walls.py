@@ -281,7 +281,7 @@ def test_rebounds_that_accumulate_near_nodes_end_in_words(c, dt, gravity, height
     )
     run = gn.solve(modes, "gauss4", mode="flight", g0=[c + height], xi0=[0.0], dt=dt, n_steps=80, throw=False)
     assert run.status is Result.SWITCHES
-    assert run.g.min() - c > -1e-14 * (1 + c)
+    assert run.g.min() - c > -1e-12 * max(1, c / 100)  # sums of roundings of a hundred rebounds
     assert abs(run.switches.t[-1] - 3 * (2 * height / gravity) ** 0.5) < max(0.01 * dt, 1e-4 * c**0.5)
     member = gn.solve_ensemble(modes, "gauss4", mode="flight", g0=[[c + height]], xi0=[[0.0]], dt=dt, n_steps=80)[0]
     np.testing.assert_array_equal(member.switches.t, run.switches.t)
