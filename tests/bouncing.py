@@ -30,8 +30,7 @@ def bouncing():
         parameters={"G": G, "e": 0.8},
         name="ball",
     )
-    floor = gn.Event(lambda t, x, xi, lam: x[0], direction=-1, name="floor")
-    return gn.Modes({"flight": ball}, [gn.Transition("flight", floor, "flight", Bounce(ball))], name="bouncing")
+    return gn.Modes({"flight": ball}, [gn.Transition("flight", FLOOR, "flight", Bounce(ball))], name="bouncing")
 
 
 @functools.cache

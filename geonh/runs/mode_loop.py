@@ -368,7 +368,7 @@ class ModeLoop(Watching):
     @cached_property
     def gains(self) -> Callable[[Own], Any]:
         """Program of ``rises`` of motions with a first axis."""
-        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
+        begin = self._beginning(self.begin)
         return self._program(rises, self.system, Motion(begin, begin))
 
     def buffer(self, n_nodes: int) -> np.ndarray:
@@ -388,8 +388,7 @@ class ModeLoop(Watching):
 
     @cached_property
     def _differentials(self) -> Callable[[Own], Any]:
-        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
-        return self._program(differentials_at, self._parts, begin)
+        return self._program(differentials_at, self._parts, self._beginning(self.begin))
 
     def rounded(self, here: Place) -> tuple[np.ndarray, np.ndarray]:
         """Values of the guards at a place, and bounds of their own rounding there, shape=[guards]."""
@@ -398,8 +397,8 @@ class ModeLoop(Watching):
 
     @cached_property
     def _rounded(self) -> Callable[[Own], Any]:
-        begin = Place(np.float64(0.0), self.begin.state.g, self.begin.xi)
-        return self._program(rounded_at, (self.system, self.guards, self.clock.controls), begin)
+        tree = self.system, self.guards, self.clock.controls
+        return self._program(rounded_at, tree, self._beginning(self.begin))
 
     def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved
