@@ -28,6 +28,7 @@ from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import call_in_numpy
 
 _FLOAT64 = np.dtype(np.float64)
+UNNAMED = "an argument"
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
@@ -62,7 +63,7 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
         for leaf in jax.tree.leaves(value):
             if type(leaf) is float or (type(leaf) is np.ndarray and leaf.dtype is _FLOAT64):
                 continue
-            label = key or next(iter(parameters[i : i + 1]), "an argument")
+            label = key or next(iter(parameters[i : i + 1]), UNNAMED)
             name = f"{label} of {_qualified_name(function, args)}"
             refuse_single(leaf, name)
             if label != "self":
@@ -235,12 +236,14 @@ def _validating(name: str, method: Callable) -> Callable:
                 judge, default = judges.get(label, (None, None))
                 if judge and value is not default:
                     judge(value, called)
-                return self._argument(name, label, as_numbers(value, called) if label in arrays else value, called)
+                known = label if label in places else UNNAMED  # a name of the user's, as of a parameter
+                return self._argument(name, known, as_numbers(value, called) if label in arrays else value, called)
 
-            labels = (*places, *("an argument",) * len(args))
+            labels = (*places, *(UNNAMED,) * len(args))
             args = tuple(validated(label, value) for label, value in zip(labels, args, strict=False))
             kwargs = {label: validated(label, value) for label, value in kwargs.items()}
-            self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
+            named = [(label, value) for label, value in kwargs.items() if label in places]
+            self._check_together(name, chain(zip(labels, args, strict=False), named))
             try:
                 return method(self, *args, **kwargs) if directly else call_in_numpy(method, (self, *args), kwargs)
             except Exception as error:

@@ -36,12 +36,12 @@ class Instant:
     ----------
     loop : ModeLoop
         A loop at its beginning.
-    speed : float
-        Largest velocity before the transition that led there, 0 if there was none.
+    xi_before : ndarray or None, shape=[n]
+        Velocity before the transition that led there, if there was one.
     """
 
-    def __init__(self, loop: ModeLoop, speed: float) -> None:
-        self.loop, self.speed = loop, speed
+    def __init__(self, loop: ModeLoop, xi_before: np.ndarray | None) -> None:
+        self.loop, self.xi_before = loop, xi_before
         self.t = beginning(loop)
         self.values = loop.begin.values.copy()
 
@@ -63,7 +63,8 @@ class Instant:
     @cached_property
     def roundings(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the rounding of the values at this place, and at one that was located."""
-        return self.loop.roundings(self.here), self.loop.roundings(self.here, self.speed)
+        velocities = [xi for xi in (self.here.xi, self.xi_before) if xi is not None]
+        return self.loop.roundings(self.here), self.loop.roundings(self.here, velocities)
 
     def is_zero(self, i: int) -> bool:
         """True if a value is zero up to the rounding of a place that was located."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
 from geonh.engine import batch_of_one, first_of_batch
@@ -70,8 +71,8 @@ class ModalRun:
         Names of the events of an earlier run that this one continues.
     since : float
         Time of the last transition of an earlier run that this one continues; nan if there is none.
-    speed : float
-        Largest velocity before that transition.
+    xi_before : ndarray or None, shape=[n]
+        Velocity before that transition.
     engine : str
         Engine that runs the loops.
     loops : dict of (int, bool) to ModeLoop
@@ -87,8 +88,9 @@ class ModalRun:
         Numbers of the nodes to which such a part leads.
     sides : Sides
         Sides of the guards without direction on which the motion is.
-    resting : ndarray, shape=[guards]
-        Bounds of the values that guards may have soon after, by rounding, which are zero where a loop begins.
+    resting : ndarray, shape=[2, guards]
+        Bounds of the values that guards may have, by rounding, after a part of a step at whose beginning they are zero,
+        and after one that is shorter than ``SOON``.
     """
 
     common: Modes
@@ -103,7 +105,7 @@ class ModalRun:
     crossings: list[Crossings] = field(default_factory=list)
     kept_names: tuple[str, ...] = ()
     since: float = float("nan")
-    speed: float = 0.0
+    xi_before: np.ndarray | None = None
     engine: str = ""
     loops: Loops = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class ModalRun:
     leaves_zero: bool = False
     stiff_rows: list[int] = field(default_factory=list)
     sides: Sides = field(default_factory=Sides)
-    resting: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    resting: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
 
     def __post_init__(self) -> None:
         guards = {one.name for one in self.modes.transitions} if self.events else ()
@@ -305,7 +307,7 @@ class ModalRun:
         at, sides = self._instant(loop), self.sides.of(loop.guards)
         values = at.values[: len(sides)]
         for i in np.flatnonzero((np.abs(values) <= TINY) & (np.nan_to_num(sides) != 0)):
-            late = max(at.roundings[1][i], abs(at.change[i])) if values[i] * sides[i] <= 0 else 0.0
+            late = max(at.roundings[1][i], abs(at.change[i]), self.resting[0, i]) if values[i] * sides[i] <= 0 else 0.0
             if abs(values[i]) <= max(at.roundings[0][i], late) and at.rates[i] * sides[i] < 0:
                 return _crossing(loop, i)
         return None
@@ -389,7 +391,8 @@ class ModalRun:
         of_place = loop.differentials(before).of_events[which][1 : 1 + len(before.xi)]
         slope = np.linalg.norm(of_place)
         late = overshoot / slope if slope else 0.0
-        return bool(distance > 4 * (loop.roundings_of_place(before, 0.0)[1] + late))
+        roundings = jax.tree.leaves(loop.roundings_of_place(before).g)
+        return bool(distance > 4 * (max(float(np.max(part)) for part in roundings) + late))
 
     def _begins_at(self, t: float) -> bool:
         """True if the run or a mode begins at an instant: a motion that begins at a zero leaves it uncrossed."""
@@ -448,7 +451,7 @@ class ModalRun:
         that is by rounding is set to zero, from which it leaves.
         """
         loop, values = at.loop, at.loop.begin.values.tolist()
-        self.leaves_zero, self.resting = False, np.zeros(len(loop.guards))
+        self.leaves_zero, self.resting = False, np.zeros((2, len(loop.guards)))
         for i, guard in enumerate(loop.guards):
             if at.opens(i):
                 loop.begin.values[i], self.leaves_zero = 0.0, True
@@ -464,7 +467,8 @@ class ModalRun:
                     return _crossing(loop, i)
                 loop.begin.values[i], self.leaves_zero = 0.0, True
                 off = abs(at.values[i])
-                self.resting[i] = max(off, at.roundings[1][i]) if at.is_flat(i) else off + at.roundings[0][i]
+                own, located = (part[i] for part in at.roundings)
+                self.resting[:, i] = (max(off, located) if at.is_flat(i) else off + own), off + own
                 continue
             back = ROUNDING + 2 * SAME * abs(at.t / loop.step)
             past = (values[i] + at.change[i] * (back / SOON)) * direction > 0
@@ -478,7 +482,8 @@ class ModalRun:
         """True if a guard that was zero at the beginning of a part is past it at the end, by the values there, and is
         not the one whose crossing was found: it left, and came back within a small part of that.
         """
-        n, bounds = len(loop.guards), np.maximum(loop.guard_roundings, self.resting)
+        n, is_short = len(loop.guards), abs(float(loop.clock.dt)) <= SOON * loop.step
+        bounds = np.maximum(loop.guard_roundings, self.resting[int(is_short)])
         is_past = (loop.begin.values[:n] == 0) & (after[:n] * loop.directions[:n] > bounds)
         return bool(np.any(is_past & (np.arange(n) != found)))
 
@@ -504,9 +509,7 @@ class ModalRun:
 
     def _instant(self, loop: ModeLoop) -> Instant:
         """Instant at which a loop begins."""
-        return Instant(
-            loop, float(np.abs(self.switches[-1].xi_before).max(initial=0.0)) if self.switches else self.speed
-        )
+        return Instant(loop, self.switches[-1].xi_before if self.switches else self.xi_before)
 
     def _time(self, k: int) -> float:
         return float(self.clock.t0 + k * self.clock.dt)

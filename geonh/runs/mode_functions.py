@@ -19,7 +19,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.validators import shortly
 from geonh.engine import jacobian
 from geonh.geometry.field import as_array, called, takes_parameters
-from geonh.groups.base import Point, as_point
+from geonh.groups.base import LieGroup, Point, as_point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
@@ -231,6 +231,11 @@ def differentials_at(problem: Problem, here: Place) -> Differentials:
     return Differentials(jacobian(values, jnp.zeros(1 + 2 * n)), moving)
 
 
+def tangent_at(group: LieGroup, here: Place) -> Point:
+    """Rates of the coordinates of a place."""
+    return group.left_tangent(here.g, here.xi)
+
+
 def rounded_at(tree: tuple[System, tuple[Event, ...], Any], here: Place) -> tuple[Array, Array]:
     """Values of guards at a place, and bounds of their own rounding there, both of shape=[guards]."""
     system, guards, controls = tree
@@ -291,6 +296,9 @@ def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:
     velocity along them.
     """
     (system, projects, drifts), (t, g, xi) = tree, here
+    g = system.group.project(
+        g
+    )  # else guards of one wall would differ by what rotations have lost in many parts of steps
     off = jnp.max(jnp.abs(system.holonomic_residual(system.at(g, t))), initial=0.0)
     if projects or not drifts:
         g, _ = onto(system, g, t)

@@ -7,7 +7,7 @@ its guards, their location, the resets of the transitions that leave it, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -57,6 +57,7 @@ from geonh.runs.mode_functions import (
     row_timed,
     row_until,
     takes_energy,
+    tangent_at,
     values_later,
     velocity_timed,
 )
@@ -72,6 +73,8 @@ SHORT = 1e-9
 """Part of a whole step in which values of events change by little more than rounding."""
 TINY = 1e-6
 """Value of a guard that may be a rounding."""
+ROUNDED = 4 * float(np.finfo(float).eps)
+"""Rounding of a coordinate, relative to the largest in its column of a matrix, or to its size and change in a step."""
 MOVED = 8
 """Number of places at which rounding is measured."""
 
@@ -316,8 +319,8 @@ class ModeLoop(Watching):
         """Zeros with jumps by rounding as zeros, if the step leads past them, or without."""
         if not zeros.jumped.any():
             return zeros
-        each, end = zeros.which, after.reached[zeros.which]
-        rounding, direction = self.roundings(self._beginning(here), 0.0)[each], self.directions[each]
+        each, end, place = zeros.which, after.reached[zeros.which], self._beginning(here)
+        rounding, direction = self.roundings(place, [place.xi])[each], self.directions[each]
         is_small = zeros.jumped & self.may_be_rounding[each] & (self._values_on_the_way(here, zeros, 1.0) <= rounding)
         leads_past = np.where(direction == 0, np.abs(end), end * direction) > rounding
         return zeros._replace(jumped=zeros.jumped & ~is_small).taken(~is_small | leads_past)
@@ -391,43 +394,61 @@ class ModeLoop(Watching):
         return self._program(differentials_at, self._parts, self._beginning(self.begin))
 
     def rounded(self, here: Place) -> tuple[np.ndarray, np.ndarray]:
-        """Values of the guards at a place, and bounds of their own rounding there, shape=[guards]."""
-        values, roundings = self._rounded(_alone(here))
-        return values[0], roundings[0]
+        """Values of the guards at a place, and bounds of their rounding there, their own and that of the place,
+        shape=[guards].
+        """
+        values, roundings = first_of_batch(self._rounded(_alone(here)))
+        return values, roundings + self.roundings(here)[: len(values)]
 
     @cached_property
     def _rounded(self) -> Callable[[Own], Any]:
         tree = self.system, self.guards, self.clock.controls
         return self._program(rounded_at, tree, self._beginning(self.begin))
 
-    def roundings(self, here: Place, speed: float | None = None) -> np.ndarray:
+    def roundings(self, here: Place, velocities: Sequence[np.ndarray] = ()) -> np.ndarray:
         """Bounds of the rounding of the values of all events at a place, shape=[events]: how they change as it is moved
-        by rounding, and by what it moves in the time within which it was located, if it was, at a ``speed``.
+        by rounding and, if it was located, along motions of these ``velocities`` through it, in the time within which
+        zeros are.
         """
-        signs = np.random.default_rng(0)
+        signs, step = np.random.default_rng(0), self._whole_step
 
-        def moved(a: Any, size: float) -> np.ndarray:
+        def moved(a: Any, size: np.ndarray) -> np.ndarray:
             a = np.asarray(a, float)
             return a + size * signs.choice([-1.0, 1.0], (MOVED, *a.shape))
 
-        time, place, velocity = self.roundings_of_place(here, speed)
-        g = jax.tree.map(lambda a: moved(a, place), here.g)
-        places = Place(moved(here.t, time), g, moved(here.xi, velocity))
-        dt = np.full(MOVED, float(self.clock.dt))
-        values = self.entering(Own({}, Entry(places, places.t, dt, np.zeros(MOVED, np.int64))))[2]
-        return 2 * np.ptp(values, axis=0)
+        within = ROUNDED * np.abs(here.t) + SAME_INSTANT * max(abs(float(self.clock.dt)), step)
+        places = [jax.tree.map(moved, here, self.roundings_of_place(here))]
+        for along in velocities:
+            tangent, times = (
+                first_of_batch(self._tangent(_alone(here._replace(xi=along)))),
+                within * np.array([-1.0, 1.0]),
+            )
+            g = jax.tree.map(lambda a, rate: a + np.multiply.outer(times, rate), here.g, tangent)  # noqa: B023
+            places.append(Place(here.t + times, g, np.stack([here.xi, here.xi])))
+        all_places = jax.tree.map(lambda *parts: np.concatenate(parts), *places)
+        n = len(all_places.t)
+        entries = Entry(all_places, all_places.t, np.full(n, float(self.clock.dt)), np.zeros(n, np.int64))
+        return 2 * np.ptp(self.entering(Own({}, entries))[2], axis=0)
 
-    def roundings_of_place(self, here: Place, speed: float | None = None) -> tuple[float, float, float]:
-        """Bounds of the rounding of time, coordinates and velocity at a place; arguments as of ``roundings``."""
+    def roundings_of_place(self, here: Place) -> Place:
+        """Bounds of the rounding of time, coordinates and velocity at a place."""
+        fastest = np.abs(here.xi).max(initial=0.0)
 
-        def largest(tree: Any) -> float:
-            return max((float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(tree)), default=0.0)
+        def of_leaf(a: Any) -> np.ndarray:
+            size = np.abs(a)
+            return ROUNDED * (size.max(axis=-2, keepdims=True) if np.ndim(a) > 1 else size + fastest * self._whole_step)
 
-        time, place, velocity = (4 * float(np.finfo(float).eps) * largest(part) for part in here)
-        if speed is not None:
-            time += SAME_INSTANT * max(abs(float(self.clock.dt)), self.step if np.isfinite(self.step) else 0.0)
-            place += max(speed, largest(here.xi)) * time
-        return time, place, velocity
+        velocity = np.full_like(here.xi, ROUNDED * fastest)
+        return Place(ROUNDED * np.abs(here.t), jax.tree.map(of_leaf, here.g), velocity)
+
+    @property
+    def _whole_step(self) -> float:
+        return self.step if np.isfinite(self.step) else 0.0
+
+    @cached_property
+    def _tangent(self) -> Callable[[Own], Any]:
+        """Program of the coordinates' rates at places with a first axis."""
+        return self._program(tangent_at, self.system.group, self._beginning(self.begin))
 
     def where_stopped(self) -> tuple[int, np.ndarray]:
         """Index of the event at which the loop stopped, and values of all there."""

@@ -219,7 +219,7 @@ def resume_modes(
     run.keep(trajectory.nodes, clock.t0 + k * clock.dt)
     if trajectory.switches is not None and len(before := trajectory.switches.before(k).t):
         run.since = float(before[-1])
-        run.speed = float(np.abs(trajectory.switches.xi_before[len(before) - 1]).max(initial=0.0))
+        run.xi_before = np.asarray(trajectory.switches.xi_before[len(before) - 1])
     if trajectory.crossings is not None:
         kept = trajectory.crossings.to_keep(k, [event.name for event in watched])
         run.crossings.append(kept)

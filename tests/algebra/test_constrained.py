@@ -132,6 +132,7 @@ def by_solve(at):
     return v, lam, y, z
 
 
+@pytest.mark.slow
 def test_derivatives_forwards_and_backwards():
     with float64():
         at, ahead = node(7, 9, 2), node(7, 9, 3)

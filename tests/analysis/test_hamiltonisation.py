@@ -119,6 +119,7 @@ def test_a_symplectic_method_keeps_the_measure():
     assert abs(growth + volumes[1] - volumes[0]) < 1e-9
 
 
+@pytest.mark.slow
 def test_suslov_has_no_multiplier_unless_the_axis_is_principal():
     rng = np.random.default_rng(1)
     root = rng.normal(size=(3, 3))
@@ -136,6 +137,7 @@ def test_suslov_has_no_multiplier_unless_the_axis_is_principal():
     assert invariant_measure(principal).exists
 
 
+@pytest.mark.slow
 def test_the_density_of_the_chaplygin_sphere():
     def density(x, p):
         return jnp.log(1 - p["m"] * p["r"] ** 2 * x[1][2] @ (x[1][2] / (p["J"] + p["m"] * p["r"] ** 2)))

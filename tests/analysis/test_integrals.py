@@ -218,6 +218,7 @@ def test_two_equal_springs_have_their_quadratic_integrals():
     assert formulas(found) == ["y p_vx - x p_vy", "xy + p_vx p_vy", "y² + p_vy²"]
 
 
+@pytest.mark.slow
 def test_they_are_kept_by_a_run_and_its_file(tmp_path):
     veselova = gn.systems.veselova()
     system = veselova.with_first_integrals(first_integrals(veselova))

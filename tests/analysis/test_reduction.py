@@ -432,6 +432,7 @@ def test_a_lift_where_symmetries_are_tangent_to_the_constraints_is_refused():
         reduction.lift(run)
 
 
+@pytest.mark.quick("options0-walled reduced")
 @pytest.mark.parametrize(("options", "name"), [({}, "walled reduced"), ({"eliminate": True}, "to shapes")])
 def test_a_lift_is_refused_where_a_force_breaks_the_symmetry(options, name):
     """A wall at x = 3, which random states about the identity do not meet; before it the lift is the motion."""
@@ -452,6 +453,7 @@ def test_a_lift_is_refused_where_a_force_breaks_the_symmetry(options, name):
     np.testing.assert_allclose(lifted.g, own.g, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_forces_of_controls_are_compared_at_the_times_of_nodes():
     """Of a run whose steps a tolerance chose: a wall switched on late is seen, one switched off early is not."""
 

@@ -100,6 +100,7 @@ def pendulum():
     )
 
 
+@pytest.mark.slow
 def test_a_conical_pendulum_is_an_equilibrium_of_its_latitude():
     """At c = Ω sin²θ with Ω² = g/cos θ; the frequency of small oscillations in Routh's function, by hand."""
     theta = 0.7
@@ -153,6 +154,7 @@ def test_the_lift_of_a_run_with_a_tolerance_has_small_enough_steps():
     np.testing.assert_allclose(reduction.lift(run).g[0][:, 0], (1 - np.cos(5 * run.t)) / 5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_is_refused():
     board = gn.systems.snakeboard()
     with pytest.raises(ValueError, match="not horizontal: they leave D by"):

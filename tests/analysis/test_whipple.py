@@ -92,6 +92,7 @@ def test_root_locus(riding):
     assert len(axes.lines) >= 5
 
 
+@pytest.mark.slow
 def test_root_locus_over_a_parameter(riding):
     """The trail, with the steer axis as it is: the same program, and the same numbers one by one."""
     system, _, _ = riding

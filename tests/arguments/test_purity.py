@@ -88,7 +88,7 @@ def test_what_was_refused_stays_so():
 @pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", SAME)
-@pytest.mark.quick("a key-metric", "a key-forces", *(f"branches-{place}" for place in ("metric", "forces", "controls")))
+@pytest.mark.quick("a key-metric", "branches-metric", "branches-controls", "branches-forces")
 def test_what_does_not_is_taken(name, place):
     PLACES[place](SAME[name])
 

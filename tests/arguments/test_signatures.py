@@ -18,6 +18,7 @@ CALLS = {
 }
 
 
+@pytest.mark.quick("solve")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_run_says_what_to_write_for_an_argument_that_it_has_not(name):
     run, more = CALLS[name]

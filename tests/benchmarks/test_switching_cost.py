@@ -1,8 +1,8 @@
 """Runs and ensembles with transitions against those without.
 
-``pytest -m benchmark -s tests/benchmarks/test_switching_cost.py``. Balls that are thrown without spin slide, then roll: 1000
-of them against as many that roll from the start, and one of 10⁵ steps against its two parts by the systems of their
-modes. Seconds of wall-clock time, the least of some in turns; a star where the goal is missed.
+``pytest -m benchmark -s tests/benchmarks/test_switching_cost.py``. Balls that are thrown without spin slide, then roll:
+1000 of them against as many that roll from the start, and one of 10⁵ steps against its two parts by the systems of
+their modes. Seconds of wall-clock time, the least of some in turns; a star where the goal is missed.
 """
 
 import time

@@ -199,6 +199,7 @@ def test_loops_that_nothing_closes_are_refused():
         Loop("a", "b", "rod")
 
 
+@pytest.mark.slow
 def test_a_start_has_prescribed_joints_at_its_time():
     links = [Link("a", 1.0, (0.1, 0, 0), (0.1, 0.1, 0.1), "", Joint("revolute"))]
     links.append(Link("b", 1.0, (0.1, 0, 0), (0.1, 0.1, 0.1), "a", Joint("prismatic", axis=(1, 0, 0))))

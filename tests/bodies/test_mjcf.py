@@ -120,6 +120,7 @@ def test_a_file_becomes_links_joints_and_loops(tmp_path):
         assert what in told
 
 
+@pytest.mark.slow
 def test_a_file_has_loops(tmp_path):
     """In the model's own configuration the loop is closed."""
     system = bodies.from_file(written(tmp_path))

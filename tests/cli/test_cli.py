@@ -182,6 +182,7 @@ def test_parameters_of_a_run_that_is_viewed_must_be_its_own(tmp_path):
     assert "is not what the run of suslov was made with: parameters: J" in " ".join(said.output.split())
 
 
+@pytest.mark.slow
 def test_a_vector_of_controls_of_a_file_is_held_in_runs(tmp_path):
     (tmp_path / "cart.py").write_text(
         "import geonh as gn\n"
@@ -198,6 +199,7 @@ def test_a_vector_of_controls_of_a_file_is_held_in_runs(tmp_path):
     assert run.t[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_modes_of_a_file_are_run_and_resumed(tmp_path):
     (tmp_path / "ball.py").write_text(
         "import geonh as gn\n"

@@ -43,6 +43,7 @@ def noisy(seed, sigma=0.01):
     return TRUE + sigma * np.random.default_rng(seed).normal(size=TRUE.shape)
 
 
+@pytest.mark.slow
 def test_parameters_and_errors_are_those_of_an_independent_fit():
     data = noisy(1)
     result = estimate(family(0.2, 1.0), ["a", "I"], data, AT, place, xi0=START, dt=0.02)
@@ -190,6 +191,7 @@ def damped(c, unused=0.0):
     return gn.System(Translations(1), metric=[1.0], **drag, parameters={"c": c, "unused": unused}, name="damped")
 
 
+@pytest.mark.quick("1e-09")
 @pytest.mark.parametrize("unused", [0.0, 1e-9, 1.0, 1e9])
 def test_a_parameter_may_vanish_or_be_known_by_its_prior_alone(unused):
     at, options = np.arange(1, 51), {"xi0": [1.0], "dt": 0.1}

@@ -147,6 +147,7 @@ def test_the_cost_to_go_is_that_of_small_errors():
     assert abs(np.log2(costs[0] / costs[1]) - 1) < 0.2, costs
 
 
+@pytest.mark.slow
 def test_a_run_is_tracked_as_the_optimal_motion_it_is_of():
     """Gains of the run of an optimal motion; those of other runs of the nodes, by methods and at times of any kind."""
     options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8, "guess": lambda t: (jnp.ones(1), [0.1])}

@@ -202,6 +202,13 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
     assert abs((costs[0] - costs[1]) / (costs[1] - costs[2]) - 4) < 0.2
 
 
+@pytest.mark.quick(
+    "options5-lower, upper",
+    "options6-lower must be below upper",
+    "options7-terminal: lower must be below or, .* equal to upper",
+    "options0-xi_start is off the constraints",
+    "options11-cost takes",
+)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -229,6 +236,14 @@ ENDLESS: list = []
 ENDLESS.append(ENDLESS)
 
 
+@pytest.mark.quick(
+    "options11-ValueError-max_iterations must be a positive integer",
+    "options10-TypeError-guess must return \\\\(g, u\\\\)",
+    "options6-ValueError-shapes \\\\[5, 1\\\\], \\\\[4, 1\\\\]",
+    "options7-ValueError-guess must be points of R",
+    "options8-ValueError-guess contains itself",
+    "options5-RuntimeError-the cost decreases with the span without bound",
+)
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -251,6 +266,7 @@ def test_what_has_no_least_cost_is_said(options, error, words):
         optimal_control(MASS, **{"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8} | options)
 
 
+@pytest.mark.slow
 def test_bounds_on_one_side_alone_hold():
     """A thrust that cannot push back (a mass that drifts to its end) and one without bounds."""
     options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 8}
@@ -263,6 +279,7 @@ def test_bounds_on_one_side_alone_hold():
     assert np.diff(pushed.u[:, 0]).max() <= 0.5 * 2.0 / 8 + 1e-12
 
 
+@pytest.mark.slow
 def test_what_cannot_be_driven_is_said():
     with pytest.raises(ValueError, match="no forces"):
         optimal_control(gn.systems.suslov(), end=np.eye(3), n_controls=1, span=1.0, n_steps=5)

@@ -31,6 +31,7 @@ CART = gn.Modes(
 TO_TWO = {"end": [2.0], "n_controls": 1, "phases": ["light", "loaded"], "tries": 1}
 
 
+@pytest.mark.slow
 def test_a_cart_that_is_loaded_on_its_way_is_driven_as_its_closed_form_with_order_3():
     """A load that rests is taken up at x = 1: the velocity is halved there, and the control jumps."""
     found = minimize(
@@ -210,6 +211,7 @@ def test_what_a_transition_does_not_do_is_told():
             optimal_control(gn.Modes(modes, [gn.Transition("a", *transition)]), **(options | more))
 
 
+@pytest.mark.slow
 def test_phases_that_do_not_fit_are_refused():
     steps = {"n_steps": [4, 4]}
     for changes, kind, words in (

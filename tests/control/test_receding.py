@@ -27,6 +27,7 @@ def simulated(controller, system, g, xi, dt, n, t=0.0):
     return np.array([s[0] for s in states]), np.array([s[1] for s in states]), np.array(controls)
 
 
+@pytest.mark.slow
 def test_a_first_plan_is_the_optimum_of_the_horizon():
     options = {"n_controls": 1, "n_steps": 20, "cost": to_the_origin, "bounds": (-1.0, 1.0)}
     controller = mpc(MASS, horizon=4.0, barrier=1e-9, **options)
@@ -37,6 +38,7 @@ def test_a_first_plan_is_the_optimum_of_the_horizon():
     assert controller.plan.t0 == 2.0
 
 
+@pytest.mark.slow
 def test_one_newton_step_for_each_state_follows_the_solutions():
     """Of a linear system without bounds it is exact: the same as plans that are solved anew."""
     options = {"n_controls": 1, "n_steps": 20, "horizon": 4.0, "cost": to_the_origin}
@@ -77,6 +79,7 @@ def test_a_sleigh_goes_round_an_obstacle_in_spite_of_a_push():
     assert controller.solved <= 3
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match="barrier must be positive"):
         mpc(MASS, n_controls=1, horizon=1.0, n_steps=4, barrier=0.0)
@@ -96,6 +99,7 @@ def test_what_is_wrong_is_said():
             jax.make_jaxpr(lambda value, given=given, name=name: controller(**given | {name: value}))(given[name])
 
 
+@pytest.mark.quick("xi1")
 @pytest.mark.parametrize("xi", [[0.0, 1e308, 0.0], [1e308, 0.0, 0.0]])
 def test_far_too_large_states_are_refused(xi):
     controller = mpc(SLEIGH, n_controls=2, horizon=1.0, n_steps=4, cost=to_the_origin)

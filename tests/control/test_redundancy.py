@@ -27,6 +27,7 @@ PAIR = gn.System(
 )
 
 
+@pytest.mark.slow
 def test_a_total_momentum_that_no_force_changes():
     """Two masses that push each other apart: their centre rests, and the end lies on the line that it allows."""
     found = optimal_control(PAIR, end=[1.0, -0.5], n_controls=1, span=2.0, n_steps=8, tries=1)

@@ -31,6 +31,7 @@ def classical(q, v, h, a, b):
     return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(y + h * k3, 1.0))
 
 
+@pytest.mark.quick("projected-2")
 @pytest.mark.parametrize(("method", "order"), [("rkmk4", 4), ("projected", 2)])
 def test_the_error_is_that_of_steps_and_of_their_order(method, order):
     errors = []

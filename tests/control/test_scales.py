@@ -69,12 +69,14 @@ def test_a_cost_with_a_corner_is_said():
         )
 
 
+@pytest.mark.slow
 def test_a_derivative_that_is_not_finite_is_named():
     distance = (lambda t, g, xi, u: jnp.sqrt(g @ g), -1.0, 9.0)
     with pytest.raises(ValueError, match="path: its derivative is not finite at the guess, as that of a root"):
         optimal_control(sleigh(1, 1), end=[1.0, 1.0, 0.0], n_controls=2, span=2.0, n_steps=4, path=distance)
 
 
+@pytest.mark.slow
 def test_plans_from_states_beyond_their_bounds_and_of_a_pendulum():
     cost = {"cost": lambda t, g, xi, u: g @ g + u @ u}
     held = mpc(sleigh(1, 1), n_controls=2, horizon=2.0, n_steps=12, bounds=(-3, 3), limits={"x": (-1, 1)}, **cost)
@@ -115,6 +117,7 @@ def test_a_filter_keeps_its_belief_where_an_observation_is_not_finite():
         exact([0.1, 0.2])
 
 
+@pytest.mark.slow
 def test_what_no_regulator_holds_is_said():
     motion = optimal_control(sleigh(1, 1), end=[0.5, 2.0, 1.0], n_controls=2, span=4.0, n_steps=12, tries=1)
     C = np.random.default_rng(1).normal(size=(2, 6))

@@ -23,6 +23,7 @@ PLANE = gn.System(Translations(2), metric=[1.0, 1.0], forces=push, name="mass in
 REST = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 16}
 
 
+@pytest.mark.slow
 def test_a_mass_through_a_point_follows_the_clamped_spline():
     """Of all motions through given points with given slopes at the ends the cubic spline has the least ∫ẍ²dt."""
     spline = CubicSpline([0.0, 0.5, 1.5, 2.0], [0.0, 0.7, -1.0, 1.0], bc_type="clamped")
@@ -35,6 +36,7 @@ def test_a_mass_through_a_point_follows_the_clamped_spline():
     np.testing.assert_allclose(free.cost, 12 / 8, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_via_holds_the_times_of_nodes_alone():
     with pytest.raises(ValueError, match=r"via: 0\.3 of the span is no node of 16 steps; 4/16 and 5/16 are"):
         optimal_control(MASS, **REST, via=(0.3, place, 0.7, 0.7))

@@ -56,6 +56,7 @@ def test_symplecticity_is_refused_for_a_constrained_system():
         symplecticity_defect(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.1)
 
 
+@pytest.mark.slow
 def test_contraction_of_the_sleigh_is_the_divergence_of_its_equations():
     """u̇ = aω², ω̇ = −(ma/(I + ma²)) uω, in exponential coordinates of g: divergence −(ma/(I + ma²)) u."""
     sleigh = gn.systems.chaplygin_sleigh()

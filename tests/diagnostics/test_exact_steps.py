@@ -23,6 +23,7 @@ def oscillator():
     return gn.System(Translations(1), metric=[1.0], potential=spring, name="oscillator")
 
 
+@pytest.mark.slow
 def test_the_oscillator_in_closed_form():
     # l_d(x, y) = ((x² + y²) cos h − 2xy)/(2 sin h)
     x, v, h = 0.7, -0.4, 0.8

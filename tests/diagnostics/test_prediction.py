@@ -23,6 +23,7 @@ def test_the_energy_of_the_sleigh_changes_as_predicted(method):
     np.testing.assert_allclose(expected, change, rtol=0, atol=0.01 * np.abs(change).max())
 
 
+@pytest.mark.slow
 def test_first_integrals_of_the_veselova_system_change_as_predicted():
     entry = gn.systems.catalogue["veselova"]
     system = entry.system()

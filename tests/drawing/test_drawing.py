@@ -167,6 +167,7 @@ def test_momenta_of_the_other_spaces():
     np.testing.assert_allclose(momenta(made).angular, np.cross(made.g, made.p), atol=1e-12)  # about the origin
 
 
+@pytest.mark.quick("space0", "space3")
 @pytest.mark.parametrize(
     "space", [SE2(), SE3(), SO3(), Translations(3), [Translations(2), SO3()], [SE2(), SE2()], [SO3(), Torus(1)]]
 )

@@ -37,6 +37,7 @@ def test_a_users_function_is_traced_from_the_system_to_its_energy_once_and_once_
     assert sorted(traced) == ["forms", "forms", "potential", "potential"]
 
 
+@pytest.mark.slow
 def test_what_a_function_changes_itself_costs_no_trace_within_a_program():
     traced = []
 

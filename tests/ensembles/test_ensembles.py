@@ -206,6 +206,7 @@ def test_memory_is_looked_at_before_the_first_step(n_steps, kept, text):
         gn.solve_ensemble(escaping(), "rk4", xi0=np.zeros((2, 2)), dt=1e-3, n_steps=n_steps, save_every=1, **kept)
 
 
+@pytest.mark.slow
 def test_an_ensemble_says_how_its_members_ended():
     sleigh = gn.systems.chaplygin_sleigh()
     turned = gn.Event(lambda t, g, xi, lam: g[0] - 0.5, name="turned", stop=True)
@@ -263,6 +264,7 @@ def test_members_are_projected_as_systems_project():
         np.testing.assert_array_equal(many.p_plus[i], run.p_plus)
 
 
+@pytest.mark.slow
 def test_a_parameter_may_be_a_network_with_functions_in_it():
     """A module of Equinox with activation functions is common to all members."""
     with gn.float64():

@@ -81,6 +81,7 @@ def killed_again_and_again(path, times, members, n_steps):
     return cuts
 
 
+@pytest.mark.slow
 def test_killed(tmp_path):
     killed_again_and_again(tmp_path / "a.zarr", 1, 300, 400)
 

@@ -85,6 +85,7 @@ def test_labels_and_draws():
     assert many.message(1).startswith("member 1:")
 
 
+@pytest.mark.slow
 def test_a_member_that_does_not_reach_the_end():
     """Impacts accumulate with e = 0.5, not with e = 1."""
     many = gn.solve_ensemble(bouncing(), xi0=[0.0], parameters={"e": [0.5, 1.0]}, **GIVEN | {"n_steps": 90})
@@ -190,7 +191,7 @@ def values_of(given, member):
 @pytest.mark.parametrize("case", [thrown, of_other_coefficients, falling, up_from_the_floor, of_odd_guards, on_a_rail])
 @pytest.mark.filterwarnings("ignore:event 'root'")
 @pytest.mark.parametrize("save_every", [1, 20])
-@pytest.mark.quick("20-on_a_rail-rkmk4", "1-falling-gauss4")
+@pytest.mark.quick("1-falling-gauss4")
 def test_many_members_at_once_have_the_bits_of_single_runs(case, method, save_every):
     modes, given = case(np.random.default_rng(3))
     many = gn.solve_ensemble(modes, method, **given, save_every=save_every, threads=2)
@@ -211,6 +212,7 @@ def test_many_members_at_once_have_the_bits_of_single_runs(case, method, save_ev
     np.testing.assert_array_equal(on.g_vector, again.g_vector)
 
 
+@pytest.mark.slow
 def test_many_members_of_which_some_end_in_words():
     """Those whose body is lifted have no mode from there on; one that is not on the ground does not start."""
     system = gn.System(
@@ -281,6 +283,7 @@ def test_members_that_cannot_be_run_say_why(members):
         gn.solve_ensemble(modes, "gauss4", mode="free", g0=g0[[1] * members], xi0=[1.0, 0.0], dt=0.1, n_steps=20)
 
 
+@pytest.mark.quick("4")
 @pytest.mark.parametrize("members", [4, 10])
 def test_modes_may_have_other_values_of_a_parameter(members):
     """Each mode begins with its own mass, not with that of another."""

@@ -41,6 +41,7 @@ def stopped(modes, method, path, after, **given):
         gn.stream(modes, method, store=path, progress=lambda done, _: 1 / (done < after), **given)
 
 
+@pytest.mark.quick("rkmk4-3")
 @pytest.mark.parametrize(("method", "save_every"), [("gauss4", 1), ("rkmk4", 3)])
 def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method, save_every):
     path, given = tmp_path / "a.zarr", BALL | {"save_every": save_every}
@@ -75,6 +76,7 @@ def skidding():
     return rolling.slipping(system, {"rail": (0, (1.5, 1.0))})
 
 
+@pytest.mark.slow
 def test_observables_of_all_modes_and_their_columns(small, tmp_path):
     given = {"mode": "grip", "g0": [0.0, 0.0], "xi0": [0.0, 0.2], "dt": 0.02, "n_steps": 200}
     wanted = {"multipliers": "multipliers", "energy": "energy", "drift": "drift", "of": lambda t, g, xi, lam: 2 * lam}
@@ -94,6 +96,7 @@ def test_observables_of_all_modes_and_their_columns(small, tmp_path):
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_a_stream_in_which_no_mode_goes_on(small, tmp_path):
     """A normal force vanishes: the last node and its mode are kept, and a second call adds nothing."""
     system = gn.System(
@@ -119,6 +122,7 @@ def test_a_stream_in_which_no_mode_goes_on(small, tmp_path):
     assert (data["mode"][n:] == -1).all()
 
 
+@pytest.mark.slow
 def test_a_terminal_event_ends_a_stream_in_its_mode(small, tmp_path, recwarn):
     stop = gn.Event(lambda t, x, xi, lam: t - 2.003, name="end", stop=True)
     run = gn.solve(ball(), "gauss4", **BALL | {"events": [TOP, stop]}, n_steps=300)
@@ -131,6 +135,7 @@ def test_a_terminal_event_ends_a_stream_in_its_mode(small, tmp_path, recwarn):
     assert not [one for one in recwarn if one.category is StoreWarning]
 
 
+@pytest.mark.slow
 def test_mending_and_other_runs(small, tmp_path):
     path, whole = tmp_path / "a", gn.solve(ball(), "gauss4", **BALL, n_steps=100)
     gn.stream(ball(), "gauss4", store=path, **BALL, n_steps=100)

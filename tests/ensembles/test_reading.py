@@ -207,6 +207,7 @@ def test_events_are_those_of_each_run(monkeypatch, stop):
         assert np.isnan(runs.g_vector[runs.status == Result.EVENT, -1]).all()
 
 
+@pytest.mark.slow
 def test_controls_of_each_member():
     system = gn.System(
         Translations(2), metric=np.eye(2), forces=lambda t, x, xi, u: u, distribution=gn.Distribution([[0.0, 1.0]])

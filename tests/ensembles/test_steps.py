@@ -57,6 +57,7 @@ def test_events_are_those_of_single_runs_and_end_members():
         assert f"'turned', at t = {run.events['turned'].t[0]:.6g}" in ensemble.message(i)
 
 
+@pytest.mark.slow
 def test_a_member_that_fails_leaves_the_others_alone():
     def attraction(x):
         return -1 / jnp.sqrt(x[0] ** 2 + x[1] ** 2)

@@ -262,6 +262,7 @@ def test_a_statistic_that_a_store_cannot_restore_is_refused_before_the_first_ste
         gn.ensembles.Statistic("energy")
 
 
+@pytest.mark.slow
 def test_one_shard_is_told_with_the_members_that_there_are(tmp_path):
     size = sweep().members.size
     sweep().run(tmp_path / "a.zarr", shard=2 * size)

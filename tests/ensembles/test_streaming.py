@@ -27,6 +27,7 @@ def small(monkeypatch):
     monkeypatch.setattr(stream_run, "SHARD", 8 * 7 * 60)
 
 
+@pytest.mark.quick("rk4")
 @pytest.mark.parametrize("method", ["rk4", "gni"])
 def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), method, **RUN, n_steps=500)

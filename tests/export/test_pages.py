@@ -258,6 +258,7 @@ def test_a_run_that_stops_says_why(opened, tmp_path):
     assert "not finite" in page.locator("#warning").inner_text()
 
 
+@pytest.mark.slow
 def test_a_page_loads_nothing_and_allows_nothing_else(files):
     text = files("chaplygin-sleigh", ("gni", "rkmk4")).read_text(encoding="utf-8")
     assert "default-src 'none'" in text

@@ -13,6 +13,7 @@ from geonh.groups import SE2, SE3, SO2, SO3, Heisenberg, MatrixGroup, Product, T
 rng = np.random.default_rng(4)
 
 
+@pytest.mark.quick("SL(3)")
 @pytest.mark.parametrize("group", [*MATRIX.values(), *LARGE_MATRIX.values()], ids=str)
 def test_exp_and_log_against_scipy(group):
     xi = 0.7 * rng.normal(size=(20, group.dim))

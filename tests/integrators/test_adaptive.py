@@ -120,6 +120,7 @@ def test_forces_keep_the_global_error_within_the_tolerance(name):
         assert np.abs(run.g[:, 0] - expected).max() < 10 * tolerance
 
 
+@pytest.mark.slow
 def test_impulses_at_the_nodes_are_refused_with_a_tolerance():
     for method in (Variational(), compose(Variational(), "yoshida4")):
         with pytest.raises(
@@ -365,6 +366,7 @@ def test_the_energy_of_close_encounters_does_not_drift_over_a_long_time():
     assert drift(run)[1] < 3e-4
 
 
+@pytest.mark.slow
 def test_a_monitor_may_be_given():
     adaptive = gn.Adaptive(gn.Gauss(2), 1e-3, monitor=time_scale)
     run = gn.solve(PARTICLE, adaptive, **ORBIT, t_end=100.0)
@@ -379,6 +381,7 @@ def test_a_monitor_may_be_given():
         gn.Adaptive(gn.Gauss(2), 1e-3, max_step=1.0)
 
 
+@pytest.mark.slow
 def test_a_monitor_that_is_no_time_scale_is_refused():
     start = {**START, "t_end": 1.0}
     with pytest.raises(ValueError, match="monitor asks for index 7"):

@@ -65,6 +65,7 @@ class Midpoint(ImplicitIntegrator):
         return Outcome(g, p, p, warm=Warm(z))
 
 
+@pytest.mark.slow
 def test_a_method_of_one_function_runs_and_has_an_adjoint():
     system = random_system("SO3")
     at = start(system, speed=0.5)
@@ -80,6 +81,7 @@ def test_it_makes_a_symmetric_method_of_order_two_with_its_adjoint():
     assert abs(slope(system, Euler().adjoint() @ Euler(), (20, 40, 80), **start(system)) - 2) < 0.15
 
 
+@pytest.mark.slow
 def test_an_implicit_method_hands_over_its_equations():
     system = random_system("R3")
     assert abs(slope(system, Midpoint(), (20, 40, 80), **start(system)) - 2) < 0.1

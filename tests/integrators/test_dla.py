@@ -32,6 +32,7 @@ def test_the_discrete_principle_holds_at_every_node(rule, constraint):
         assert np.abs(row).max() < 1e-11
 
 
+@pytest.mark.slow
 def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
     system, method = random_system("R3"), DLA("left", "left")
     at = start(system)

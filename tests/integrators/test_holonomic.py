@@ -63,6 +63,7 @@ def test_baselines_drift(name):
     assert 1e-10 < np.abs(run.holonomic_residual).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_feedback_attracts_to_phi():
     system, g0, xi0 = systems.double_pendulum()
     far = g0 + np.array([1e-3, 0.0, 0.0, 1e-3])
@@ -241,6 +242,7 @@ def test_time_in_affine_constraints(name):
     tried(*systems.unsteady_table(), name)
 
 
+@pytest.mark.slow
 def test_time_in_affine_constraints_by_gauss():
     tried(*systems.unsteady_table(), "midpoint")
 

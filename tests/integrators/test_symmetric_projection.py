@@ -63,6 +63,7 @@ def test_the_left_rule_is_not_symmetric_and_its_adjoint_is_the_right_rule():
     assert adjoint_defect(system, left, left.adjoint(), dt=0.05, **at) < 1e-13
 
 
+@pytest.mark.slow
 def test_there_and_back():
     system = random_system("SE2xT1", affine=True, m=2)
     there = gn.solve(system, PROJECTED, dt=0.03, n_steps=200, save_every=10, **start(system))
@@ -97,6 +98,7 @@ def test_the_way_three_forms_are_written_does_not_matter():
     same_run(*runs, 1e-12)
 
 
+@pytest.mark.slow
 def test_without_constraints_it_is_the_variational_integrator_to_the_bit():
     system = random_system("SO3", constrained=False)
     same_run(*(gn.solve(system, m, **start(system), **OPTIONS) for m in (PROJECTED, Variational())), 0)

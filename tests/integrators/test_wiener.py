@@ -297,6 +297,7 @@ def test_what_is_refused(call, words):
         call(gn.Wiener(3, 0.01))
 
 
+@pytest.mark.slow
 def test_components_that_no_force_reads_are_told():
     """Not those of noise that vanishes at the start alone."""
     two = lambda t, x, xi, u: -xi + jnp.array([1.0, 0.5, 0.0]) * u[1] + xi * u[0]  # noqa: E731

@@ -25,6 +25,7 @@ def touching(rng, k, floor):
     return gn.System(Translations(6), metric=M, name="body"), M, np.stack(rows)
 
 
+@pytest.mark.quick("False-1", "False-2")
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("floor", [True, False])
 def test_laws(k, floor):
@@ -94,6 +95,7 @@ def test_without_friction_one_contact_is_an_impact_of_newtons_law():
     np.testing.assert_array_equal(away.xi, -xi)
 
 
+@pytest.mark.slow
 def test_contacts_that_nearly_depend_on_each_other():
     """Feet close to each other, balls of very different masses, and chains of balls: closed forms."""
     for d in (0.1, 0.01, 0.002):
@@ -121,6 +123,7 @@ def test_a_ball_that_is_pushed_against_a_wall_stays_there():
     np.testing.assert_allclose(after.xi, [-np.sqrt(0.5), 0.0], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_traced_coefficients_that_are_none_give_nan():
     ball = gn.System(Translations(1), metric=[1.0])
 
@@ -154,6 +157,7 @@ def test_a_block_that_rocks():
         np.testing.assert_allclose(flat.xi, 0.0, atol=1e-12)  # four rows of three velocities
 
 
+@pytest.mark.quick("2.0")
 @pytest.mark.parametrize("friction", [0.2, 2.0])
 def test_derivatives(friction):
     """By velocity and coefficients, forwards and backwards, against central differences."""

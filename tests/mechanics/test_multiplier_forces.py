@@ -117,6 +117,7 @@ def rod(mu, angle, rate):
     ), {"g0": [0.0, np.sin(angle), angle], "xi0": [3.0 - np.sin(angle) * rate, np.cos(angle) * rate, rate]}
 
 
+@pytest.mark.slow
 def test_painleve():
     """1 + 3c² + 3μsc, negative at some angle of a rod that leans forward if μ > 4/3: no motion exists there."""
     for mu, angle in ((0.5, 0.9), (1.6, 1.1), (1.6, 2.2)):

@@ -215,6 +215,7 @@ def test_the_mean_force_is_the_limit_of_stiff_contacts_on_the_way_to_equilibrium
     assert (np.abs(contact - hot) < 0.1 * np.abs(naive - hot)).all()
 
 
+@pytest.mark.slow
 def test_fluctuation_and_dissipation_without_constraints():
     body = in_bath(SO3(), [0.4, 0.5, 0.6], metric=np.diag([1.0, 1.5, 2.0]))
     assert within_three(thermal(body, members=500, seed=1).squares, KT / np.array([1.0, 1.5, 2.0]))

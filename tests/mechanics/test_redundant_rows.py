@@ -76,6 +76,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick("rkmk4")
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in gn.methods])
 def test_four_wheels_move_as_two_with_every_method(name):
     if name in REFUSED:
@@ -125,6 +126,7 @@ def test_a_rank_that_rises_ends_a_run_with_steps_that_a_tolerance_chooses(name):
     assert run.t[-1] < 1.5
 
 
+@pytest.mark.slow
 def test_redundancy_is_said_once_and_named():
     with pytest.warns(
         UserWarning, match=r"forms\[1\] follows from forms\[0\]; forms\[3\] follows from forms\[2\]"
@@ -168,6 +170,7 @@ def test_the_scale_of_a_row_does_not_matter(size):
     assert np.abs(parts).max() < 1e-12 * (1 + np.abs(result.multipliers).max())
 
 
+@pytest.mark.slow
 def test_constant_rows_given_three_times():
     form = [0.0, 0.0, 1.0]
     one, three = (
@@ -180,6 +183,7 @@ def test_constant_rows_given_three_times():
     np.testing.assert_allclose(result.multipliers[:, 0], -2 * result.multipliers[:, 1], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_the_rows_chosen_become_parallel():
     def rows(x):
         return jnp.stack([jnp.stack([jnp.cos(x[2]), jnp.sin(x[2]), 0 * x[2], 0.3 * x[2]]), *jnp.eye(4)[:2]])
@@ -222,6 +226,7 @@ def _in_numpy(x):
         return np.asarray(_wheels(jnp.asarray(x), FOUR.parameters))
 
 
+@pytest.mark.slow
 def test_linearisation_and_growth_vector():
     straight = [0.0, 1.0, 0.0, 0.0, 0.0]
     place = (np.zeros(3), np.zeros(2))
@@ -290,6 +295,7 @@ def test_a_member_with_another_rank_is_refused():
     assert "more independent constraints" in many.message(1)
 
 
+@pytest.mark.slow
 def test_a_file_of_a_run_is_resumed(tmp_path):
     whole = gn.solve(FOUR, **RUN, n_steps=12)
     gn.solve(FOUR, **RUN, n_steps=5).save(tmp_path / "run.nc")

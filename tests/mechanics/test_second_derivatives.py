@@ -114,6 +114,7 @@ NONLINEAR = {
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.quick("0.5-isokinetic")
 @pytest.mark.parametrize("name", ["isokinetic", "cone", pytest.param("two", marks=SLOW)])
 @pytest.mark.parametrize("size", [pytest.param(0.01, marks=SLOW), 0.5, pytest.param(50.0, marks=SLOW)])
 def test_of_the_projection_onto_nonlinear_constraints(name, size):

@@ -186,6 +186,19 @@ def test_other_values_of_parameters_give_the_run_of_a_system_built_with_them():
         one.with_parameters(a="long")
 
 
+@pytest.mark.parametrize("name", ["p", "xi", "x", "g", "q", "name"])
+def test_a_parameter_may_have_the_name_of_an_argument(name):
+    particle = gn.System(
+        Translations(2), metric=[1.0, 1.0], potential=lambda x, p: p[name] * x[1], parameters={name: 9.81}
+    )
+    assert particle.with_parameters(**{name: 2.0}).parameters[name] == 2.0
+    modes = gn.Modes({"flight": particle}, []).with_parameters(**{name: 3.0})
+    assert modes.systems[0].parameters[name] == 3.0
+    with pytest.raises(ValueError, match="must have shape"):
+        particle.with_parameters(**{name: [1.0, 2.0]})
+
+
+@pytest.mark.quick("rkmk4")
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4", "lobatto4", "projected"])
 def test_multipliers_of_a_motion_that_is_prescribed_are_the_moments_for_it(method):
     """With as many forms as velocities: λ = Iω' + ω × Iω of a body that is turned by ω(t)."""

@@ -1,6 +1,7 @@
 """What notebooks show: the numbers of the object, nothing that a name could break, all of it small."""
 
 import numpy as np
+import pytest
 
 import geonh as gn
 from geonh import analysis
@@ -32,6 +33,7 @@ def test_cards_tell_what_the_object_has():
     assert "ℓ = a function" in gn.System(SE2(), lagrangian=lambda x, xi: xi @ xi / 2)._repr_html_()
 
 
+@pytest.mark.slow
 def test_cards_of_ensembles_have_endings_and_spread():
     sleigh = gn.systems.chaplygin_sleigh()
     sweep = gn.Sweep.of(

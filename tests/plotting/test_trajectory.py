@@ -126,6 +126,7 @@ def test_every_figure_has_the_units_that_were_declared():
     assert page.attrs["dt"] == 0.01
 
 
+@pytest.mark.slow
 def test_energy_of_a_driven_run_is_not_among_what_is_kept_and_what_begins_at_zero_has_absolute_errors():
     quantities = {q.name: q for q in invariants(run("spherical-robot"))}
     assert not quantities["energy"].conserved

@@ -21,6 +21,7 @@ METHODS = {
 QUICK = ("memory", "warm stacks", "composition", "impulse")
 
 
+@pytest.mark.quick("impulse")
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in METHODS])
 def test_a_run_goes_on_from_a_file_to_the_same_bits(name, tmp_path):
     sleigh, method = chaplygin_sleigh(), METHODS[name]

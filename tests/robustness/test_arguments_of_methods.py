@@ -254,6 +254,7 @@ def test_members_that_their_method_cannot_start_do_not_run(method, dt):
     assert str(refused.value) in runs.message(0)
 
 
+@pytest.mark.slow
 def test_times_of_a_compiled_run_have_the_bits_of_solve():
     system, xi0 = systems.chaplygin_sleigh(), np.array([0.8, -0.5, 0.0])
     with gn.float64():

@@ -76,6 +76,7 @@ def test_bare_geonh_prints_help_and_no_error():
         assert command in said.output
 
 
+@pytest.mark.slow
 def test_a_users_own_system_runs_as_one_of_the_catalogue(own, tmp_path):
     said = geonh("run", f"{own}:sleigh", "--set", "a=0.3", "--out", str(tmp_path))
     assert said.exit_code == 0, said.output
@@ -172,6 +173,7 @@ def test_what_is_wrong_in_a_users_file_is_told_with_its_line(tmp_path, text, ans
     assert answer in " ".join(said.output.split())
 
 
+@pytest.mark.slow
 def test_a_matrix_by_rows(tmp_path):
     J = "1,0.1,0;0.1,2,0;0,0,2.5"
     for text in (J, "[[1,0.1,0],[0.1,2,0],[0,0,2.5]]"):

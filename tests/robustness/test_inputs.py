@@ -456,6 +456,7 @@ def attack(call, name, junk):
     assert not any(word in text for word in SPEAKS_OF_JAX[:-1]), text
 
 
+@pytest.mark.quick("g0", "n_steps", "t0", "dt", "controls")
 @pytest.mark.parametrize("name", ["xi0", "g0", "dt", "t0", "n_steps", "controls"])
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(JUNK.filter(lambda junk: not (isinstance(junk, int) and 100 < junk < 2**53)))
@@ -496,6 +497,7 @@ def test_forces_that_are_no_numbers_are_told_from_steps_that_are_too_long():
         assert "step 1, t = 0.01: before it the forces had no finite value" in run.message
 
 
+@pytest.mark.slow
 def test_a_slope_that_is_no_number_is_told_from_steps_that_are_too_long():
     forms = gn.Distribution(lambda q: [[-q[1], 0.0, 1.0]])
     system = gn.System(R3, metric=np.ones(3), potential=lambda q: jnp.sqrt(q @ q), distribution=forms)

@@ -103,6 +103,7 @@ def test_a_file_is_loaded_with_its_system(run_of_family):
     np.testing.assert_array_equal(at[0], run.interpolate([0.05])[0])
 
 
+@pytest.mark.slow
 def test_a_function_that_differs_only_elsewhere_is_seen_in_its_trace(tmp_path):
     """The forms are the same at all nodes of the run, and others far away."""
     run = gn.solve(family(forms=lambda x: [[0.0, 0.0, 1.0]]), **START, n_steps=20)

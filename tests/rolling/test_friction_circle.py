@@ -25,6 +25,7 @@ def block(limit=LIMIT):
     return slipping(system, {"block": ((0, 1), limit)})
 
 
+@pytest.mark.slow
 def test_a_block_slips_in_the_direction_in_which_it_is_pulled():
     """From F = 3t beyond the limit on, mv' = 3t − F: in closed form."""
     run = gn.solve(block(), mode="grip", **REST, dt=0.1, n_steps=30, controls=lambda t: 3 * t * jnp.array([0.6, 0.8]))
@@ -52,6 +53,7 @@ def test_explicit_methods_follow_a_slip_that_begins(method, dt):
     np.testing.assert_allclose(run.xi[-1], [1.8, 2.4, 0.5], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives_of_explicit_methods_through_a_slip_that_begins():
     """v(4) = 3 e of unit length by hand: its derivative by the force at which it slips is −e."""
 
@@ -67,6 +69,7 @@ def test_derivatives_of_explicit_methods_through_a_slip_that_begins():
         np.testing.assert_allclose(jax.jacfwd(end)(LIMIT), [-0.6, -0.8, 0.0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_block_that_is_pulled_across_turns_as_on_a_slope_of_its_angle_of_friction_with_order_4():
     """|v| + v·e is constant where the pull e has the size of the friction."""
     counts, errors = (20, 40, 80, 160), []
@@ -208,6 +211,7 @@ def test_a_wheel_that_begins_to_spin_goes_on_in_the_direction_of_its_force():
         np.testing.assert_allclose(run.switches.t, [0.5156601, 3.0797981, 3.6202374], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_mode_of_several_frictions_of_known_load():
     """A plate on two pads, without constraints: a force and a moment against those of the sums over the pads."""
     pads, loads = np.array([[0.4, 0.1], [-0.3, 0.2]]), (5.0, 3.0)

@@ -153,6 +153,7 @@ def test_random_falls_on_two_wheels():
     assert n_switches > 400
 
 
+@pytest.mark.slow
 def test_impact_of_one_wheel_while_the_other_rolls():
     """The wheel that rolls takes part in the impact; what separates is free after it."""
     system = scooter()
@@ -195,6 +196,7 @@ def test_start_below_the_ground_is_refused():
         gn.solve(worse, mode="foot free", g0=[0.0, 1.0, 0.0], xi0=[0.0] * 3, dt=0.01, n_steps=10)
 
 
+@pytest.mark.slow
 def test_resumed_run_has_the_same_bits(tmp_path):
     modes = slipping(rod(), {"foot": (0, 0.4, 0)}, restitution=0.5)
     start = {"mode": "foot free", "g0": [0.0, 1.0, 0.3], "xi0": [0.5, 0.0, 1.0]}
@@ -208,6 +210,7 @@ def test_resumed_run_has_the_same_bits(tmp_path):
     np.testing.assert_array_equal(later.switches.xi_after, whole.switches.xi_after)
 
 
+@pytest.mark.slow
 def test_derivatives_through_a_landing_against_differences():
     modes = slipping(rod(), {"foot": (0, 0.4, 0)}, restitution=0.5)
 
@@ -224,6 +227,7 @@ def test_derivatives_through_a_landing_against_differences():
             np.testing.assert_allclose(slopes[:, i], (end(at + h) - end(at - h)) / 2e-5, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_columns_of_multipliers_are_those_of_the_whole_system():
     modes = slipping(scooter(), {"rear": (0, 0.3, 0), "front": (1, 0.3, 1)}, restitution=0.5)
     assert modes.rows["rear free"] == (1, 3)
@@ -242,6 +246,7 @@ def test_columns_of_multipliers_are_those_of_the_whole_system():
     assert (run.multipliers[:, 0] > 0).all()
 
 
+@pytest.mark.slow
 def test_a_known_force_has_no_impulse():
     """A mass that is held to a foot by a bounded force goes on as the foot lands, by hand."""
     stack = gn.System(

@@ -27,6 +27,7 @@ def guided(order, n=3, guide=-4.0, **more):
     )
 
 
+@pytest.mark.quick("True-order2")
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 @pytest.mark.parametrize("as_function", [False, True])
 def test_normal_forces_that_are_forms_keep_their_places(order, as_function):
@@ -40,6 +41,7 @@ def test_normal_forces_that_are_forms_keep_their_places(order, as_function):
     assert run.xi[-1, 0] == pytest.approx((5 * (4 - begins**2) - MU * WEIGHT * (2 - begins)) / MASS, abs=BEGINS)
 
 
+@pytest.mark.slow
 def test_friction_of_the_system_keeps_its_normal_force_where_another_row_slips():
     own = gn.Friction(lambda t, x, xi: xi[:1], MU, normal=1)
 
@@ -107,6 +109,7 @@ def lifted():
 PULLED = {"mode": "grip", "g0": [0.0, 0.0], "xi0": [0.0, 0.0], "dt": 0.02, "n_steps": 200}
 
 
+@pytest.mark.slow
 def test_a_normal_force_that_vanishes_ends_a_run_and_a_member_in_words():
     with pytest.raises(gn.IntegrationError, match="a normal force vanishes") as caught:
         gn.solve(lifted().with_parameters(up=10.0), **PULLED)
@@ -117,6 +120,7 @@ def test_a_normal_force_that_vanishes_ends_a_run_and_a_member_in_words():
     np.testing.assert_array_equal(many[1].xi[-1], alone.xi[-1])
 
 
+@pytest.mark.quick("change0-'block static friction' must be ≥ 0, got -0.1")
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -262,6 +262,7 @@ def test_a_run_stops_where_the_contact_leaps_over_a_strip_that_is_more_curved(ra
     assert not leaps or "contact leaps" in run.message
 
 
+@pytest.mark.slow
 def test_a_cigar_that_tips_over_in_a_bowl_touches_with_its_lower_end():
     """From the attitude at 0.366 s on, Newton's method alone goes to the other end, 0.17 m from the bowl."""
     axes = np.array([0.2, 0.2, 0.6])

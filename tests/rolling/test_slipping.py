@@ -169,6 +169,7 @@ def test_friction_takes_energy_and_no_force_exceeds_its_limit():
     assert len(modes_seen) > 4
 
 
+@pytest.mark.slow
 def test_limits_are_parameters_where_they_are_named():
     modes = slipping(pulled({"limit": 4.0}), {"block": (0, "limit")})
     start = {"mode": "grip", "g0": [0.0, 0.0], "xi0": [0.0, 1.0], "dt": 0.05, "n_steps": 20}
@@ -178,6 +179,7 @@ def test_limits_are_parameters_where_they_are_named():
         np.testing.assert_allclose(run.switches.t[:1], expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_constraints_on_positions_stay(tmp_path):
     """A bead on a rod that is held by friction along it: x is held, y = 0 by φ; and the file holds the same."""
     bead = gn.System(

@@ -138,6 +138,7 @@ def test_a_body_on_an_edge_alone_and_names_that_are_taken(angle):
     np.testing.assert_allclose(np.ptp(across), 0.1 * np.ptp(along))
 
 
+@pytest.mark.slow
 def test_it_runs():
     """With Runge and Kutta's method, which compiles soonest."""
     names = CAR.group.point_names

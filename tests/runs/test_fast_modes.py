@@ -176,6 +176,7 @@ def test_random_systems_by_their_linear_equations(seed):
     assert float(re.search(r"by ([\d.e+]+) rad a step", text)[1]) == pytest.approx(5.0, rel=1e-2)
 
 
+@pytest.mark.quick("suslov")
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in catalogue])
 def test_the_catalogue_is_silent(name):
     entry = catalogue[name]

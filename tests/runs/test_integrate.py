@@ -75,7 +75,7 @@ def agree(result, wanted, tolerance):
 
 # --- values --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["projected", "gni", "rkmk4"])
-@pytest.mark.quick("gni", "rkmk4")
+@pytest.mark.quick("gni")
 def test_the_bits_of_solve(method):
     name = "snakeboard"
     entry = catalogue[name]
@@ -142,6 +142,7 @@ def test_observables_may_be_asked_for_as_before():
     np.testing.assert_array_equal(nodes.observables["energy"], nodes.energy)
 
 
+@pytest.mark.slow
 def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():
     omegas, offsets = jnp.array([0.2, 0.5, 0.8]), jnp.array([0.1, 0.2])
     together = jax.jit(jax.vmap(jax.vmap(heading, (None, 0)), (0, None)))(offsets, omegas)
@@ -176,6 +177,7 @@ def test_threads_of_xla_may_be_in_single_precision():
     agree(result, wanted, 0)
 
 
+@pytest.mark.slow
 def test_other_lengths_compile_nothing(monkeypatch):
     jax.grad(heading)(0.2, 0.8, 20)
     monkeypatch.setattr(machine, "compiled", lambda *args: pytest.fail("written again"))
@@ -251,6 +253,7 @@ def test_derivatives_of_members_are_their_own():
     np.testing.assert_allclose(saved, [jax.grad(heading)(a, 0.8, 130) for a in offsets], rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_tangents_of_members_are_their_own():
     offsets, pushed = jnp.array([0.1, 0.2, 0.35]), lambda a, w: jax.jvp(heading, (a, w), (1.0, -0.5))
     together = jax.jit(jax.vmap(pushed, (0, None)))(offsets, 0.8)
@@ -306,6 +309,7 @@ def test_derivatives_of_observables():
     np.testing.assert_allclose(jax.grad(measured)(0.2), central, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_steps_that_fail_have_no_derivatives():
     """A particle thrown at a wall: before it the derivatives of free flight, after it those of the last node."""
     wall = gn.System(Translations(1), metric=np.eye(1), potential=lambda x: jnp.where(x[0] < 1, 0, jnp.sqrt(1 - x[0])))
@@ -342,6 +346,7 @@ def end_from(xi0, method):
     return jnp.sum(run.g[-1] ** 2 * np.arange(9).reshape(3, 3))
 
 
+@pytest.mark.slow
 def test_gradient_at_rest_is_finite():
     assert np.all(np.isfinite(jax.grad(end_from)(jnp.zeros(3), gn.GNI(retraction="exp"))))
 

@@ -67,6 +67,7 @@ def test_derivatives_of_transitions_at_nodes(method, s, dt):
     np.testing.assert_allclose(slope, [1.5, -0.5, -0.5 * T, 0.0], atol=1e-8)
 
 
+@pytest.mark.quick("rk4")
 @pytest.mark.parametrize("method", ["rk4", "gauss4"])
 def test_a_pendulum_struck_at_a_node(method):
     """A method that drifts off φ = 0 leaves the place at the transition where it is, in its derivatives too."""
@@ -187,6 +188,7 @@ def test_a_ball_that_slides_then_rolls():
             np.testing.assert_allclose(found[[0, 2]], wanted, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_is_refused():
     given = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.02, "n_steps": 10}
     with gn.float64():

@@ -205,6 +205,7 @@ def test_resume_and_files_give_the_same_bits(tmp_path):
     np.testing.assert_array_equal(gn.Trajectory.load(tmp_path / "checkpoint.nc").p_plus, checkpointed.p_plus)
 
 
+@pytest.mark.slow
 def test_load_reads_everything_without_the_system(tmp_path):
     entry = catalogue["chaplygin-sphere"]
     system = entry.system()
@@ -263,6 +264,7 @@ def test_interpolation_backwards_in_time():
     np.testing.assert_allclose(xi, fine.xi, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_points_belong_to_the_geomstats_space():
     for name in ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle"):
         entry = catalogue[name]
@@ -315,6 +317,7 @@ def test_without_the_native_engine_xla_gives_the_same(monkeypatch, save_every):
         made.cache_clear()
 
 
+@pytest.mark.slow
 def test_what_the_native_engine_has_no_code_for_runs_by_xla():
     """A potential by singular values."""
 
@@ -374,6 +377,7 @@ def test_systems_made_alike_share_their_programs(caplog):
     assert not [record for record in caplog.records if record.name == "geonh"]
 
 
+@pytest.mark.slow
 def test_memory_is_looked_at_before_the_first_step():
     """Unless an event may end the run."""
     with pytest.raises(
@@ -413,6 +417,7 @@ def python_calls(run):
     return number
 
 
+@pytest.mark.slow
 def test_a_warm_run_calls_few_functions_of_python():
     """Its fixed cost is that of Python: a few tenths of a millisecond, some 600 calls; tracing takes thousands."""
     sleigh, start = gn.systems.chaplygin_sleigh(), {"xi0": [0.8, -0.5, 0.0]}

@@ -7,7 +7,7 @@ from bouncing import FLOOR, G, free, rebounding, surface
 from scipy.integrate import quad
 
 import geonh as gn
-from geonh.groups import SE2, Translations
+from geonh.groups import SE2, SE3, Translations
 from geonh.integrators import Result
 from geonh.runs.locating import EventWarning
 
@@ -285,6 +285,59 @@ def test_rebounds_that_accumulate_near_nodes_end_in_words(c, dt, gravity, height
     assert abs(run.switches.t[-1] - 3 * (2 * height / gravity) ** 0.5) < max(0.01 * dt, 1e-4 * c**0.5)
     member = gn.solve_ensemble(modes, "gauss4", mode="flight", g0=[[c + height]], xi0=[[0.0]], dt=dt, n_steps=80)[0]
     np.testing.assert_array_equal(member.switches.t, run.switches.t)
+
+
+def planar_rebound(g, xi, n, e):
+    """Velocity on SE(2) after an impact of the centre on a wall with normal n."""
+    c, s = jnp.cos(g[0]), jnp.sin(g[0])
+    across = jnp.stack([c * n[0] + s * n[1], c * n[1] - s * n[0]])
+    return xi.at[1:3].add(-(1 + e) * (across @ xi[1:3]) * across)
+
+
+@pytest.mark.parametrize("direction", [0, pytest.param(-1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "c", [1e4, pytest.param(-1e4, marks=pytest.mark.slow), pytest.param(3e3, marks=pytest.mark.slow)]
+)
+def test_a_last_rebound_a_few_roundings_high_before_a_node(c, direction):
+    n, gravity, dt = np.array([0.6, 0.8]), 8.0, 0.1
+    body = gn.System(SE2(), metric=[0.3, 1.0, 1.0], potential=lambda g: gravity * (n @ g[1:3]))
+    wall = gn.Event(lambda t, g, xi, lam: n @ g[1:3] - c, direction=direction, name="wall")
+    modes = gn.Modes({"a": body}, [gn.Transition("a", wall, "a", lambda t, g, xi: planar_rebound(g, xi, n, 0.5))])
+    start = {"g0": [0.4, *((c + gravity * (6 * dt) ** 2 / 2) * n)], "xi0": [0.0, 0.0, 0.0]}  # at a node, as the limit
+    run = gn.solve(modes, "rkmk4", mode="a", **start, dt=dt, n_steps=24, throw=False)
+    assert run.status is Result.SWITCHES
+    assert abs(run.switches.t[-1] - 18 * dt) < 1e-3
+    assert (run.g[:, 1:3] @ n - c).min() > -1e-13 * abs(c)
+
+
+@pytest.mark.quick("1000.0-0-gauss4", "10000.0--1-rkmk4")
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+@pytest.mark.parametrize("direction", [0, -1])
+@pytest.mark.parametrize("c", [7.0, 100.0, 1e3, 1e4])
+def test_a_wall_that_one_mode_knows_in_axes_of_the_body(c, direction, method):
+    """Its guard multiplies rotations by coordinates: the rounding of the one is not that of the other."""
+    n, gravity, dt = np.array([2.0, 3.0, 6.0]) / 7, 8.0, 1 / 16
+    body = gn.System(SE3(), metric=[0.1, 0.2, 0.25, 1, 1, 1], potential=lambda g: gravity * (n @ g[:3, 3]))
+
+    def rebound(t, g, xi):
+        across = g[:3, :3].T @ n
+        return xi.at[3:].add(-1.5 * (across @ xi[3:]) * across)
+
+    in_space = gn.Event(lambda t, g, xi, lam: n @ g[:3, 3] - c, direction=direction, name="in space")
+    in_body = gn.Event(
+        lambda t, g, xi, lam: (g[:3, :3].T @ n) @ (g[:3, :3].T @ g[:3, 3]) - c, direction=direction, name="in body"
+    )
+    modes = gn.Modes(
+        {"a": body, "b": body},
+        [gn.Transition("a", in_space, "b", rebound), gn.Transition("b", in_body, "a", rebound)],
+    )
+    g0 = np.eye(4)
+    g0[:3, 3] = (c + gravity * (6 * dt) ** 2 / 2) * n
+    start = {"g0": g0, "xi0": [0.7, -0.5, 0.9, 0.0, 0.0, 0.0]}
+    run = gn.solve(modes, method, mode="a", **start, dt=dt, n_steps=24, throw=False)
+    assert run.status is Result.SWITCHES
+    assert abs(run.switches.t[-1] - 18 * dt) < 1e-3
+    assert (run.g[:, :3, 3] @ n - c).min() > -1e-12 - 1e-13 * c
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.5])

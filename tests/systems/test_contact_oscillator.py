@@ -80,6 +80,7 @@ def test_reversing_symmetries(alpha, gamma):
     assert gap(contact_oscillator_nonreversible(EPS, 0.0)) < 1e-14
 
 
+@pytest.mark.slow
 def test_no_scaling_reverses_either():
     """Nor does any other diag(α, α/γ, γ): the acceleration is not even equivariant along the axes of (α, γ)."""
     q, xi = random_start(contact_oscillator(EPS), 4)

@@ -116,6 +116,7 @@ def test_wrong_words(ball, tmp_path):
         view(ball, path=tmp_path / "x.mp4", max_frames=5)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, ball):
     from typer.testing import CliRunner
 

@@ -109,6 +109,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.quick("constant", "large", "sums", "roots", "ties", "products", "quotients")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
     check(FUNCTIONS[name], random(0, 3), random(5, 3) ** 2 + 0.1, random(9, 3, 3))

@@ -302,6 +302,7 @@ def test_what_a_call_with_a_stack_of_its_own_works_on_outlives_an_interrupt():
     assert interruptible(lambda: 3, stack=100) == 3
 
 
+@pytest.mark.slow
 def test_a_program_is_small():
     """Nothing of the compiler stays with it."""
     gc.collect()

@@ -32,6 +32,7 @@ def ulps(got, function, x):
     return np.max(error / np.spacing(np.abs(near)))
 
 
+@pytest.mark.quick("False-sin")
 @pytest.mark.parametrize(
     ("function", "exact", "x", "bound"),
     [

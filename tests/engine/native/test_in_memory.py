@@ -35,6 +35,7 @@ def symmetric_pivots(_, A):
     return pivots_by_rows(A)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(16, 70), st.integers(1, 12), st.integers(0, 10**6))
 def test_eliminations_solve(n, k, seed):
@@ -77,6 +78,7 @@ def slope_of_orthonormal(_, node):
     return jax.jvp(orthonormal_forms, node[:3], node[3:])[1].rows
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(16, 40), st.integers(0, 9), st.integers(0, 10**6))
 def test_many_forms_become_orthonormal_as_by_cholesky(m, more, seed):
@@ -213,6 +215,7 @@ def row(params, state):
     return state["x"]
 
 
+@pytest.mark.quick("17")
 @pytest.mark.parametrize("size", [17, 24])
 def test_each_member_gets_the_bits_of_its_own_run(size):
     params, varies = {"A": random(4, size, size), "h": np.linspace(0.1, 1.0, 5)}, {"A": False, "h": True}

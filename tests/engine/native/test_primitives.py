@@ -264,6 +264,7 @@ def test_every_elementwise_primitive_is_in_a_list():
     assert not set(ELEMENTWISE) - tested - IN_ARRAYS, "add a function that uses it to UNARY, BINARY or INTEGER"
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_unary(seed):
@@ -283,6 +284,7 @@ def test_binary(seed):
 EXTREMES = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e300, -1e300, 0.5, 2.5, -1e19, 3e9])
 
 
+@pytest.mark.slow
 def test_unary_at_the_extremes():
     check(lambda x: [f(x) for f in UNARY if f is not jnp.cbrt], EXTREMES)
     # XLA without its fusion emitters loses a digit of large cubic roots
@@ -297,6 +299,7 @@ def test_inverse_hyperbolic_functions_where_those_of_xla_lose_digits():
             np.testing.assert_allclose(evaluate(function, x), exact(x), rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_binary_at_the_extremes():
     x, y = (a.ravel() for a in np.meshgrid(EXTREMES, EXTREMES))
     check(lambda x, y: [f(x, y) for f in BINARY], x, y)
@@ -393,6 +396,7 @@ def test_bits_of_many(kind, shape):
     check(lambda x: [lax.reduce(x, kind(0), f, (0,)) for f in (lax.bitwise_or, lax.bitwise_xor)], x)
 
 
+@pytest.mark.quick("transposed", "least", "outer", "product", "integers", "zeros")
 @pytest.mark.parametrize("name", LARGE)
 def test_large_products_and_sums(name):
     check(LARGE[name], random(0, 8, 28), random(1, 8, 28), rtol=2e-14)
@@ -433,6 +437,7 @@ def test_singular_matrices():
     check(lambda a: (jnp.linalg.solve(a, a[0]), jnp.linalg.det(a)), a)
 
 
+@pytest.mark.slow
 def test_indices_out_of_bounds():
     def read(x, i):
         return (
