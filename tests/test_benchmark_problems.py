@@ -264,6 +264,7 @@ def test_a_misspelt_method_is_refused_in_words(monkeypatch, capsys):
     assert "no method 'gaus4'; did you mean gauss4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_scores_files_and_refuses_in_words_without_geonh(tmp_path):
     """The example of the README is scored; the command imports neither geonh nor JAX."""
     example = re.search(r"```json\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), flags=re.S)[1]

@@ -18,7 +18,14 @@ pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_DOCTESTS = sorted(p for p in (ROOT / "geonh").rglob("*.py") if ">>> " in p.read_text(encoding="utf-8"))
+LONG = {"control", "switching", "analysis", "a_snakeboard_parks", "robot_with_trailers"}
+"""Pages and examples that take 10 s and more."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def each(paths):
+    """Parameters of a test for each of these files, slow for long ones."""
+    return [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] * (p.stem in LONG)) for p in paths]
 
 
 @pytest.fixture
@@ -38,14 +45,14 @@ def run(code, path):
 
 
 @pytest.mark.user_precision
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", each(EXAMPLES))
 def test_example(script, a_folder, capsys):
     run(script.read_text(encoding="utf-8"), script)
     assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.user_precision
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", each(PAGES))
 def test_code_of_a_page(page, a_folder):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
     run("\n".join(blocks), page)

@@ -16,6 +16,7 @@ def run(**options):
     return gn.solve(system, xi0=0.1 * np.ones(9), dt=0.1, n_steps=2)
 
 
+@pytest.mark.slow
 def test_angles_have_units_and_the_rest_those_that_are_declared(tmp_path):
     made = run(units={"x": "km", "s": "mm"})
     made.save(tmp_path / "run.nc")

@@ -296,9 +296,7 @@ def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:
     velocity along them.
     """
     (system, projects, drifts), (t, g, xi) = tree, here
-    g = system.group.project(
-        g
-    )  # else guards of one wall would differ by what rotations have lost in many parts of steps
+    g = system.group.project(g)  # guards of one wall would differ by what rotations have lost in many parts of steps
     off = jnp.max(jnp.abs(system.holonomic_residual(system.at(g, t))), initial=0.0)
     if projects or not drifts:
         g, _ = onto(system, g, t)

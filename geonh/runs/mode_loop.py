@@ -410,25 +410,26 @@ class ModeLoop(Watching):
         by rounding and, if it was located, along motions of these ``velocities`` through it, in the time within which
         zeros are.
         """
-        signs, step = np.random.default_rng(0), self._whole_step
+        signs = np.random.default_rng(0)
 
         def moved(a: Any, size: np.ndarray) -> np.ndarray:
             a = np.asarray(a, float)
             return a + size * signs.choice([-1.0, 1.0], (MOVED, *a.shape))
 
-        within = ROUNDED * np.abs(here.t) + SAME_INSTANT * max(abs(float(self.clock.dt)), step)
-        places = [jax.tree.map(moved, here, self.roundings_of_place(here))]
-        for along in velocities:
-            tangent, times = (
-                first_of_batch(self._tangent(_alone(here._replace(xi=along)))),
-                within * np.array([-1.0, 1.0]),
-            )
-            g = jax.tree.map(lambda a, rate: a + np.multiply.outer(times, rate), here.g, tangent)  # noqa: B023
-            places.append(Place(here.t + times, g, np.stack([here.xi, here.xi])))
-        all_places = jax.tree.map(lambda *parts: np.concatenate(parts), *places)
-        n = len(all_places.t)
-        entries = Entry(all_places, all_places.t, np.full(n, float(self.clock.dt)), np.zeros(n, np.int64))
+        rounded = jax.tree.map(moved, here, self.roundings_of_place(here))
+        places = jax.tree.map(
+            lambda *parts: np.concatenate(parts), rounded, *(self._around(here, v) for v in velocities)
+        )
+        n = len(places.t)
+        entries = Entry(places, places.t, np.full(n, float(self.clock.dt)), np.zeros(n, np.int64))
         return 2 * np.ptp(self.entering(Own({}, entries))[2], axis=0)
+
+    def _around(self, here: Place, velocity: np.ndarray) -> Place:
+        """Places of a motion with this velocity before and after one, by the time within which zeros are located."""
+        within = ROUNDED * np.abs(here.t) + SAME_INSTANT * max(abs(float(self.clock.dt)), self._whole_step)
+        rates, times = first_of_batch(self._tangent(_alone(here._replace(xi=velocity)))), np.array([-within, within])
+        g = jax.tree.map(lambda a, rate: a + np.multiply.outer(times, rate), here.g, rates)
+        return Place(here.t + times, g, np.stack([here.xi, here.xi]))
 
     def roundings_of_place(self, here: Place) -> Place:
         """Bounds of the rounding of time, coordinates and velocity at a place."""

@@ -53,6 +53,7 @@ def test_solutions_satisfy_their_equations(size, seed):
             np.testing.assert_allclose(rows.T @ along, moved - x, **tol)
 
 
+@pytest.mark.slow
 @needs_compiler
 @settings(max_examples=8, deadline=None)
 @given(st.sampled_from(SIZES[1:]), st.integers(0, 10**6))
@@ -68,6 +69,7 @@ def null_spaces(_, rows):
     return null_space.oriented_null_space(rows)
 
 
+@pytest.mark.slow
 @needs_compiler
 @settings(max_examples=8, deadline=None)
 @given(st.sampled_from(SIZES[1:]), st.integers(0, 10**6))
@@ -97,6 +99,7 @@ def test_nearly_parallel_rows_lose_digits_only_along_themselves():
     assert np.abs(mu @ v).max() < 1e-13 * np.abs(v).max() * np.abs(mu).max()
 
 
+@pytest.mark.quick("size0")
 @needs_compiler
 @pytest.mark.parametrize("size", [(7, 9), (21, 23), (16, 24)])
 def test_each_member_gets_the_bits_of_its_own_run(size):

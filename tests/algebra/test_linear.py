@@ -85,6 +85,7 @@ def test_shapes_are_checked():
         det(jnp.ones(3))
 
 
+@pytest.mark.slow
 def test_derivatives_and_vmap():
     a, b = jnp.asarray(skewed(4)), jnp.arange(4.0)
     np.testing.assert_allclose(jax.jacfwd(solve, argnums=1)(a, b), jnp.linalg.inv(a), atol=1e-13)
@@ -112,6 +113,7 @@ def test_derivatives_above_the_limit():
     np.testing.assert_allclose(back, inverse.T @ np.ones(n), atol=1e-13)
 
 
+@pytest.mark.quick("1-0", "3-1", "5-2", "24-17", "9-6")
 @pytest.mark.parametrize(("n", "m"), [(1, 0), (3, 1), (5, 2), (6, 4), (9, 6), (24, 17)])
 def test_the_saddle_system(n, m):
     rng = np.random.default_rng(n)

@@ -37,6 +37,7 @@ def problem(n, seed, strength=0.3):
     return planted(A, B, root, strength), root
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(n=st.sampled_from([1, 3, FEW, FEW + 1, 14]), seed=st.integers(0, 2**32 - 1))
 def test_root_to_rounding(n, seed):
@@ -257,6 +258,7 @@ def test_bad_options_are_refused():
         Newton(max_iterations=0)
 
 
+@pytest.mark.quick("False-1", "False-3", "True-3")
 @pytest.mark.parametrize("n", [1, 3, FEW + 2])
 @pytest.mark.parametrize("kept", [False, True])
 def test_it_begins_again_near_by_where_a_guess_leads_nowhere(n, kept):
@@ -271,6 +273,7 @@ def test_it_begins_again_near_by_where_a_guess_leads_nowhere(n, kept):
     assert not Newton().follow(residual, guess, inverse, near=guess)[1]
 
 
+@pytest.mark.quick("itoh-abe-0.05")
 @pytest.mark.parametrize(("name", "dt"), [("itoh-abe", 0.05), ("lobatto6", 0.08)])
 def test_a_run_goes_on_where_its_guess_leads_nowhere(name, dt):
     """A double pendulum that turns by 0.6 and 1 rad in a step, where a fresh start would go on."""

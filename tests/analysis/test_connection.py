@@ -38,6 +38,7 @@ def test_the_robot_is_one_of_chaplygin():
     np.testing.assert_allclose(connection.curvature([0.0, 0.0])[0, 1], [0.0, 0.0, r**2 / w], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_small_loops_are_the_curvature():
     connection = nonholonomic_connection(board())
     centre = np.array([0.2, 0.5])

@@ -56,6 +56,7 @@ def test_the_momenta_of_the_veselova_system(seed):
     assert_certified(found)
 
 
+@pytest.mark.slow
 def test_the_contact_momentum_of_the_chaplygin_sphere():
     ball = gn.systems.chaplygin_sphere(m=1.3, r=0.5, J=moments(3), table_rate=0.0)
     found = first_integrals(ball)  # |K|² and so on are products of these
@@ -197,6 +198,7 @@ def test_the_energy_alone_is_known():
     assert "no first integrals (the energy is none)" in str(found)
 
 
+@pytest.mark.slow
 def test_symmetries_up_to_a_total_derivative_are_of_no_kind():
     field = gn.System(
         Translations(2), lagrangian=lambda x, v: 0.5 * v @ v + 0.7 * (x[0] * v[1] - x[1] * v[0]), name="magnetic field"

@@ -148,6 +148,7 @@ def spinning_rattleback():
     return rattleback(), on_the_ground(), np.array([0.0, 0.0, -5.0, 0.0, 0.0, 0.0])
 
 
+@pytest.mark.quick("straight_sleigh", "sleeping_top")
 @pytest.mark.parametrize(
     "motion",
     [

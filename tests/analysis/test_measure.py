@@ -109,6 +109,7 @@ def test_a_metric_that_varies_keeps_liouville():
     assert result.divergence < 1e-12
 
 
+@pytest.mark.slow
 def test_the_density_of_a_particle_whose_metric_varies():
     # (1 + wy²)ẍ + y(wy)'ẏẋ = 0 with w = 1 + y²: log ẋ is an integral of −y(1 + 3y²)/(1 + y² + y⁴).
     particle = gn.System(

@@ -68,6 +68,7 @@ def test_ball_on_a_turning_table():
     np.testing.assert_allclose(line.eigenvalues, [3j / 7, -3j / 7], rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_disc_finds_its_circle():
     system = disc(0.3048, 0.05, 9.81)
     g = standing(system, 0.1)
@@ -108,6 +109,7 @@ def test_signs_that_return_after_two_collisions_are_no_crossings():
     np.testing.assert_allclose([first.value, second.value], [1.0, 3.0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_spin_of_the_sleeping_top_over_its_parameter():
     """It is stable where (Cω₃)² > 4A·mgl; two pairs meet on the axis there, at ±(C/2A − 1)ω₃ in the body's frame."""
     top = gn.systems.heavy_top(J=(1.0, 1.0, 0.5))

@@ -88,6 +88,7 @@ def is_refused(number):
     return False
 
 
+@pytest.mark.quick("rkmk4")
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
 def test_what_is_read_by_data_within_a_loop_of_unknown_length_runs_natively(method):
     def drag(shift):

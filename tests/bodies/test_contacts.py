@@ -83,6 +83,7 @@ def test_a_wheel_alone_is_a_rolling_disc():
     assert np.abs(other.holonomic_residual).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_blade_is_a_knife_edge():
     sled = bodies.tree(
         [Link("sled", 1.0, (0.3, 0, 0.1), (0.1, 0.1, 0.2), "", Joint("planar", "pose"))], contacts=[Blade("sled")]
@@ -93,6 +94,7 @@ def test_a_blade_is_a_knife_edge():
     np.testing.assert_allclose(one.xi, two.xi, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_starts_lower_a_free_body_onto_the_plane():
     ball = Joint("free", "pose")
     links = [Link("body", 2.0, (0, 0, 0.1), (0.1, 0.1, 0.1), "", ball)]
@@ -126,6 +128,7 @@ def test_rows_of_a_turned_wheel_are_those_of_its_own_frame():
     assert np.abs(rows[0] @ draws.normal(size=8)).max() > 1e-3
 
 
+@pytest.mark.quick("contacts2-names of their own", "contacts1-wheel 'base' needs axis=")
 @pytest.mark.parametrize(
     ("contacts", "words"),
     [

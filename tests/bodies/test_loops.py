@@ -153,6 +153,7 @@ def test_loops_leave_what_their_joint_allows(kind):
     assert np.abs(run.holonomic_residual).max() < 1e-13
 
 
+@pytest.mark.slow
 def test_a_spring_between_links_is_that_of_a_prismatic_joint():
     """With its damper: ẍ = −(k/μ)(x − l) − (c/μ)ẋ of two masses on a line, the distance alone."""
     joints = [Joint("prismatic", "x", (1, 0, 0)), Joint("prismatic", "y", (1, 0, 0))]

@@ -166,6 +166,7 @@ def test_damaged_files_are_refused_by_name_and_line(tmp_path, change, words):
         bodies.from_file(written(tmp_path, change))
 
 
+@pytest.mark.slow
 def test_root_is_that_of_the_file(tmp_path):
     fixed = bodies.from_file(written(tmp_path), root="fixed", loops=[])
     assert "pose" not in fixed.group.point_names

@@ -178,6 +178,7 @@ def test_runs_are_differentiated_by_numbers_of_links():
         np.testing.assert_allclose(got[1], (end(0.7, h - 1.0) - end(0.7, -h - 1.0)) / (2 * h), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_springs_dampers_motors_and_mimics():
     spring = Joint("prismatic", "x", (1, 0, 0), stiffness=4.0, rest=0.5, damping=0.2, armature=1.0, motor=True)
     follower = Joint("prismatic", "y", (1, 0, 0), mimic=Mimic("x", -2.0, 0.1))
@@ -219,6 +220,7 @@ def test_fixed_links_are_part_of_what_carries_them():
             assert float(parts.lagrangian(x, xi)) == pytest.approx(float(whole.lagrangian(x, xi)), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_a_tree_on_the_plane_is_reduced():
     base = Link("base", 5.0, (0.1, 0, 0.2), (1, 1, 1), "", Joint("planar", "base"))
     pendulum = Link("rod", 1.0, (0, 0, 0.3), (0.1, 0.1, 0.1), "base", Joint("revolute", "q", (0, 1, 0)))

@@ -77,6 +77,7 @@ def test_check_predicts_the_changes_of_invariants():
     assert "lower dt" in geonh("check", "chaplygin-sleigh", "--dt", "5", "--steps", "10").output
 
 
+@pytest.mark.slow
 def test_every_option_of_run_arrives(tmp_path):
     file = tmp_path / "a" / "mine.nc"
     words = "--method gni --rule midpoint --retraction exp --dt 0.05 --steps 40 --t0 2 --save-every 10 --no-figure"
@@ -136,6 +137,7 @@ def test_the_nearest_start_that_is_offered_works(tmp_path):
     assert geonh("run", "suslov", offered, "--steps", "5", "--no-figure", "--out", str(tmp_path)).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_early_saves_what_exists(tmp_path):
     said = geonh("run", "snakeboard", "--steps", "2000", "--xi0=0,0,0,0,3", "--no-figure", "--out", str(tmp_path))
     assert said.exit_code == 1
@@ -151,6 +153,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_run(tmp_path):
     assert "cannot be written" in said.output
 
 
+@pytest.mark.slow
 def test_run_warns_of_multipliers_that_alternate(tmp_path):
     words = ("run", "suslov", "--method", "gni", "--dt", "0.05", "--out", str(tmp_path), "--no-figure")
     assert "the multipliers alternate: from t = " in geonh(*words, "--steps", "2000").output
@@ -158,6 +161,7 @@ def test_run_warns_of_multipliers_that_alternate(tmp_path):
     assert "alternate" not in geonh("run", "suslov", *words[4:], "--steps", "2000").output
 
 
+@pytest.mark.slow
 def test_a_file_is_written_as_csv_and_mcap(tmp_path):
     pytest.importorskip("mcap", reason="MCAP files need the extra: pip install '.[mcap]'")
     geonh("run", "suslov", "--steps", "5", "--no-figure", "--out", str(tmp_path))

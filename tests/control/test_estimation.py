@@ -153,6 +153,7 @@ def test_starts_of_several_motions_are_those_of_each_alone():
         np.testing.assert_allclose([both.g[i, 0], both.xi[i, 0]], [level, slope], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_missing_observations_are_left_out():
     data = noisy(2)
     gaps = data.copy()
@@ -205,6 +206,7 @@ def test_a_parameter_may_vanish_or_be_known_by_its_prior_alone(unused):
         assert abs(result.errors["unused"] / width - 1) < 1e-6
 
 
+@pytest.mark.quick("-0.4")
 @pytest.mark.parametrize("guess", [1.5, -0.4])
 def test_no_step_ascends(guess):
     """With a noise that is said to be far too large all steps are small beside the errors."""
@@ -220,6 +222,7 @@ def springs(K):
     return gn.System(Translations(2), **pull, parameters={"K": np.array(K)}, name="springs")
 
 
+@pytest.mark.slow
 def test_arrays_are_estimated_entry_by_entry():
     """Only the symmetric part of K moves the body: the rest is as before, or refused without a prior."""
     K, at = np.array([[3.0, 1.0], [1.0, 2.0]]), np.arange(5, 101, 5)
@@ -236,6 +239,7 @@ def test_arrays_are_estimated_entry_by_entry():
     assert result.system.parameters["K"] is result.values["K"]
 
 
+@pytest.mark.slow
 def test_each_motion_may_have_its_own_controls():
     cart = gn.System(
         Translations(1),
@@ -289,6 +293,7 @@ BLADE_RUN = gn.solve(blade(0.4), xi0=BLADE_START, dt=0.02, n_steps=200)
 BLADE_AT = np.arange(0, 201, 10)
 
 
+@pytest.mark.quick("False-0.3", "False-0.41", "False-0.5", "True-0.3", "True-0.41", "True-0.5", "True-0.6")
 @pytest.mark.parametrize("guess", [0.6, 0.5, 0.41, 0.3])
 @pytest.mark.parametrize("free_start", [False, True])
 def test_parameters_of_forms_do_not_depend_on_their_guess(guess, free_start):
@@ -394,6 +399,7 @@ def test_a_fit_to_data_with_almost_no_noise_converges(noise):
         assert max(abs(result.values["b"] - 0.8), abs(result.values["c"] - 0.5)) < 10 * noise
 
 
+@pytest.mark.slow
 def test_a_module_is_estimated_leaf_by_leaf():
     """A force that is linear in the place, by an Equinox layer in a dict."""
 

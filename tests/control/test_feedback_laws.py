@@ -68,6 +68,7 @@ def test_the_gains_of_a_mass_are_those_of_the_riccati_equation():
     np.testing.assert_allclose(2 * gains[2] - gains[1], known, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_law_is_computed_in_double_precision_outside_of_runs():
     """From arrays or lists: u* and gains at a node, to rounding; errors name its argument."""
     motion = optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=8, guess=lambda t: (jnp.ones(1), [0.1]))

@@ -42,6 +42,7 @@ def test_a_driven_oscillator_follows_its_steady_state():
     assert errors[1] < 1e-6
 
 
+@pytest.mark.slow
 def test_a_mass_is_found_with_its_motion():
     """∫u² + c/m from rest to rest is 12m²d²/T³ + cT/m, least at m³ = cT⁴/(24d²)."""
     options = {"end": [1.0], "n_controls": 1, "span": 2.0, "n_steps": 4, "tries": 1}

@@ -89,6 +89,7 @@ def test_parallel_parking_leaves_the_saddle():
     np.testing.assert_allclose(result.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_mass_from_rest_to_rest():
     # ∫u² dt least: u = 6md(T − 2t)/T³, J = 12m²d²/T³; it is linear in t, so RKMK(4) and Simpson's rule are exact
     exact = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=4)

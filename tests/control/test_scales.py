@@ -46,6 +46,7 @@ def test_the_cost_of_a_motion_of_other_masses(mass):
     np.testing.assert_allclose(found.xi, unit.xi, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_far_end_has_a_large_cost():
     """12 m²d²/T³ of rest to rest is finite, however far."""
     mass = gn.System(Translations(1), metric=[1.7], forces=lambda t, x, xi, u: u)
@@ -95,6 +96,7 @@ def test_plans_from_states_beyond_their_bounds_and_of_a_pendulum():
     np.testing.assert_allclose(np.linalg.norm(swing.plan.g, axis=1), 1.0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_filter_keeps_its_belief_where_an_observation_is_not_finite():
     plane = gn.System(Translations(2), metric=[1.0, 1.0])
     given = {"errors": [0.3] * 4, "sigma": 0.05, "dt": 0.1}

@@ -43,6 +43,7 @@ def test_variational_integrators_are_symplectic(rule, retraction):
     assert symplecticity_defect(system, Variational(rule, retraction), dt=0.05, **at) < 1e-13
 
 
+@pytest.mark.slow
 def test_a_runge_kutta_method_is_not_symplectic_by_its_order():
     system, at = top()
     coarse, fine = (symplecticity_defect(system, gn.RKMK(4), dt=h, **at) for h in (0.04, 0.02))
@@ -67,6 +68,7 @@ def test_contraction_of_the_sleigh_is_the_divergence_of_its_equations():
     assert abs(extrapolated - exact) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_volume_preserving_system_does_not_contract():
     free = gn.System(Translations(3), metric=np.eye(3), potential=lambda x: 0.5 * x @ x)
     assert abs(contraction_rate(free, gn.Gauss(1), xi0=[1.0, 0.2, 0.3], dt=0.1)) < 1e-12
@@ -84,6 +86,7 @@ def test_the_multiplier_alternates_at_the_rate_of_contraction():
         np.testing.assert_allclose(grown[10:] - grown[10], contracted[10:] - contracted[10], atol=0.05)
 
 
+@pytest.mark.slow
 def test_what_has_no_alternating_part():
     sleigh, options = gn.systems.chaplygin_sleigh(), {"dt": 0.02, "n_steps": 4}
     for method in (DLA(), gn.Gauss(2), gn.SymmetricProjection()):
@@ -104,6 +107,7 @@ def test_an_alternating_part_is_read_from_a_file_too(tmp_path):
     assert "alternation" not in run.observables
 
 
+@pytest.mark.slow
 def test_reversibility():
     system, at = top()
     assert reversibility_defect(system, gn.GNI(), dt=0.05, **at) < 1e-12
@@ -132,6 +136,7 @@ def test_errors_at_rounding_tell_no_order():
     assert np.isnan(convergence(gn.systems.suslov(), gn.Gauss(3), xi0=[0.0, 1.0, 0.0], steps=(320, 640)).order)
 
 
+@pytest.mark.slow
 def test_methods_may_be_named():
     body = gn.systems.heavy_top()
     at = {"xi0": [0.1, 0.2, 3.0], "dt": 0.01}
@@ -170,6 +175,7 @@ def test_poincare_section_of_a_harmonic_oscillator():
         poincare_section(run, lambda g, xi: g[0], direction=2)
 
 
+@pytest.mark.slow
 def test_poincare_section_looks_inside_steps_and_counts_neither_poles_nor_jumps():
     line = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
     run = gn.solve(line, gn.Gauss(3), g0=[1.0, 0.0], xi0=[0.0, 1.0], dt=0.05, n_steps=400)  # (cos t, sin t)

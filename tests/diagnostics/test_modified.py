@@ -23,6 +23,7 @@ def stability_matrices(z):
     }
 
 
+@pytest.mark.quick("midpoint")
 @pytest.mark.parametrize("method", ["midpoint", "gauss4", "rkmk4"])
 def test_the_field_of_a_linear_map_is_its_logarithm(method):
     system = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * (x[0] ** 2 + 4 * x[1] ** 2))
@@ -48,7 +49,7 @@ def test_the_defect_has_the_order_of_the_method(method, order):
 
 
 @pytest.mark.parametrize("method", ["gauss4", "projected", "lobatto4"])
-@pytest.mark.quick("gauss4", "projected")
+@pytest.mark.quick("projected")
 def test_the_field_of_a_symmetric_method_is_even_in_the_step(method):
     sleigh = gn.systems.chaplygin_sleigh()
     ahead, back = (modified_field(sleigh, method, dt=h, **SLEIGH) for h in (0.1, -0.1))
@@ -96,6 +97,7 @@ def test_of_constraints_nonlinear_in_the_velocity():
     assert abs(acceleration @ given["xi0"]) < 1e-11  # tangent to c = 0
 
 
+@pytest.mark.slow
 def test_a_step_that_turns_too_far_is_refused():
     ball = gn.System(gn.groups.SO3(), metric=np.diag([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="too long for a modified field"):

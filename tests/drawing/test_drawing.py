@@ -85,6 +85,7 @@ def test_poses():
         np.testing.assert_allclose(string.R[:, 0] + string.x, b, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_bodies_stand_where_the_run_says():
     made = run("snakeboard-absolute")
     seen = scene(made)
@@ -110,6 +111,7 @@ def test_the_drawn_axles_of_the_snakeboard_do_not_slide_sideways(name):
         assert np.abs(sideways).max() < 1e-3 * np.abs(velocity).max()
 
 
+@pytest.mark.slow
 def test_the_table_turns_at_its_rate():
     made = run("chaplygin-sphere", table_rate=0.7)
     table = scene(made).bodies[2]
@@ -131,6 +133,7 @@ def test_momenta_are_what_they_are_called():
     np.testing.assert_allclose(momenta(absolute).angular[:, 2], absolute.p[:, 0] + absolute.p[:, 4], atol=1e-13)
 
 
+@pytest.mark.slow
 def test_bodies_that_a_space_implies_have_no_momenta_but_multipliers():
     """A place relative to the body, of mass 1, held along x: as a place in space it would turn about the origin."""
     system = gn.System(
@@ -327,6 +330,7 @@ def test_a_surface_that_is_not_there_and_one_that_moves():
     np.testing.assert_allclose(tangent.x[:, 2], 0.1 * np.arange(11) * 0.05, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_trace_and_a_surface_may_be_written_in_jax():
     def draw(t, g, p):
         part = surface(lambda n: n * (1 + jnp.sort(n)[0] ** 2 + 0 * gammainc(1.0, n[1] ** 2)), 6)

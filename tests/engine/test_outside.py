@@ -181,6 +181,7 @@ def test_methods_of_systems_agree_with_xla(name):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 * np.max(np.abs(b), initial=1e-3))
 
 
+@pytest.mark.quick("snakeboard")
 @pytest.mark.parametrize("name", ["snakeboard", "whipple-bicycle"])
 def test_accelerations_are_computed_from_a_kept_trace(name, monkeypatch):
     system = catalogue[name].system()

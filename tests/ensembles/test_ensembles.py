@@ -241,6 +241,7 @@ def test_events_of_members_have_the_names_of_a_section():
     assert (len(passed), repr(passed)) == (2, warned)
 
 
+@pytest.mark.slow
 def test_members_are_projected_as_systems_project():
     """Off a circle whose normals turn on the way; a member without a circle does not start."""
     bead = gn.System(

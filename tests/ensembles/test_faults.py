@@ -280,6 +280,7 @@ def test_two_runs_on_one_store(tmp_path):
     same(data, sweep(6000, 400).solve())
 
 
+@pytest.mark.slow
 def test_members_that_fail_are_masked_and_the_others_kept(tmp_path):
     def pull(t, x, xi, u):
         return jnp.where(x[0] > 0.5, jnp.nan, 0.0) * jnp.array([1.0, 0.0])
@@ -435,6 +436,7 @@ def test_a_clock_that_jumps(tmp_path):
     same(sweep(600).run(path), sweep(600).solve())
 
 
+@pytest.mark.slow
 def test_newton_that_never_ends_is_bounded(tmp_path):
     """Members whose equation has no solution, so that Newton's iteration wanders for ever, and members with one."""
 
@@ -451,6 +453,7 @@ def test_newton_that_never_ends_is_bounded(tmp_path):
     assert "smaller dt" in made.load(tmp_path / "a.zarr").message(0)
 
 
+@pytest.mark.slow
 def test_a_stream_that_another_process_writes_is_left_to_it(tmp_path):
     path, run = tmp_path / "a.zarr", {"xi0": [0.2, 0.1], "g0": [0.3, 0.15], "dt": 0.05, "n_steps": 40}
     data = gn.stream(system(1.0), "rk4", store=path, **run)

@@ -138,6 +138,7 @@ FORGED = {
 }
 
 
+@pytest.mark.quick("no entries", "no mapping", "outside", "shards", "big")
 @pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("name", FORGED)
 def test_what_is_wrong_with_a_forged_store_is_told_at_once(stores, tmp_path, name):

@@ -52,6 +52,7 @@ def test_members_with_common_parameters_share_their_programs():
     )
 
 
+@pytest.mark.slow
 def test_observables_of_a_mode_that_some_members_are_never_in():
     """One member stays in flight, in which there is neither φ nor a multiplier."""
     fall = {"metric": [1.0, 1.0], "potential": lambda x: 9.81 * x[0]}
@@ -73,6 +74,7 @@ def test_observables_of_a_mode_that_some_members_are_never_in():
     np.testing.assert_allclose(many.energy[0], 9.81 * 9.0 + 0.5, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_labels_and_draws():
     many = gn.solve_ensemble(
         bouncing(), xi0=[0.0], parameters={"e": scipy.stats.uniform(0.6, 0.3)}, members=4, seed=3, **GIVEN
@@ -256,6 +258,7 @@ def test_members_that_were_interrupted_say_so(members):
         assert ("interrupted" in many.message(i)) == (not ended[i])
 
 
+@pytest.mark.quick("10")
 @pytest.mark.parametrize("members", [4, 10])
 def test_members_that_cannot_be_run_say_why(members):
     """Resets of some lead off the constraint of the next mode, and a guard of one is nan where it begins."""
@@ -301,6 +304,7 @@ def test_modes_may_have_other_values_of_a_parameter(members):
         np.testing.assert_array_equal(many[i].p_plus, gn.solve(modes, "gauss4", xi0=xi0[i], **given).p_plus)
 
 
+@pytest.mark.quick("4")
 @pytest.mark.parametrize("members", [4, 10])
 def test_targets_that_fail_for_some_members(members):
     ball = gn.System(Translations(1), metric=[1.0], potential=lambda x: 9.81 * x[0])

@@ -335,6 +335,7 @@ def driven(force):
     return gn.System(Translations(3), metric=np.eye(3), forces=force)
 
 
+@pytest.mark.slow
 def test_controls_of_as_many_members_as_nodes_are_told_apart_by_what_the_forces_take():
     xi0, u = np.eye(3), np.random.default_rng(4).normal(size=(3, 3))
     system = driven(lambda t, x, xi, u: u)

@@ -99,6 +99,7 @@ def test_another_configuration_is_refused_in_words(path, name):
         sweep(**change).run(path)
 
 
+@pytest.mark.quick("changed0")
 @pytest.mark.parametrize(
     "changed", [{"xi0": [[0.1, 0.05], [0.1 + 1e-13, 0.05]]}, {"parameters": {"k": [1.0, 1e9 + 1e-3]}}]
 )
@@ -286,7 +287,7 @@ def test_what_cannot_be_a_store_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["p", "energy", "time", "t", "status", "reason"])
-@pytest.mark.quick("t", "status")
+@pytest.mark.quick("status")
 def test_parameters_whose_names_are_taken_are_labelled_as_such(tmp_path, name):
     stiff = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x, p: p[name] * x @ x, parameters={name: 1.0}

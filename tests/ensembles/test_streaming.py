@@ -65,6 +65,7 @@ def test_observables_and_mending(small, tmp_path):
     np.testing.assert_array_equal(data.energy, whole.energy)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_written_anew(tmp_path):
     path = tmp_path / "a.zarr"
     whole = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=30, observables=["energy"]).energy.values
@@ -104,6 +105,7 @@ def test_events_of_a_stream_are_those_of_solve(small, tmp_path, method):
         gn.stream(system(1.0), method, store=path, **RUN, n_steps=500)
 
 
+@pytest.mark.slow
 def test_a_terminal_event_ends_a_stream(small, tmp_path, recwarn):
     path, stop = tmp_path / "a.zarr", gn.Event(lambda t, g, xi, lam: t - 4.033, name="end", stop=True)
     whole = gn.solve(system(1.0), "rk4", **RUN, n_steps=500, events=stop)

@@ -130,6 +130,7 @@ def test_a_step_that_fails_leaves_the_state_before_it(tmp_path):
     assert np.array_equal(before, state)
 
 
+@pytest.mark.slow
 def test_controls_are_inputs_that_are_held(tmp_path):
     system = gn.System(
         gn.groups.SE2(),
@@ -212,6 +213,7 @@ def test_derivatives_of_a_step_are_those_of_differences(name, method, tmp_path):
         np.testing.assert_allclose(P[:, k], difference(*ends), rtol=0, atol=3e-8)
 
 
+@pytest.mark.quick("aarch64-unknown-linux-gnu--183")
 @pytest.mark.parametrize(
     ("triple", "cpu", "machine"),
     [("aarch64-unknown-linux-gnu", "", 183), ("thumbv7em-none-eabihf", "cortex-m7", 40), ("riscv64", "", 243)],

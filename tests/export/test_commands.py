@@ -42,6 +42,7 @@ def test_what_is_wrong_is_told_in_one_line(words, told, tmp_path, monkeypatch):
     assert said.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_play_makes_a_page_of_a_users_own_system(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import geonh as gn\n"

@@ -18,6 +18,7 @@ def messages(path):
         ]
 
 
+@pytest.mark.slow
 def test_a_file_has_the_columns_of_the_table_the_poses_and_the_shapes(tmp_path):
     entry = gn.systems.catalogue["chaplygin-sphere"]
     system = entry.system()

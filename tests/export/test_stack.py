@@ -38,6 +38,7 @@ int main(void) {
 """
 
 
+@pytest.mark.quick("suslov-gauss4")
 @pytest.mark.parametrize(("name", "method"), [("suslov", "gauss4"), ("chaplygin-sphere", "gni")])
 def test_the_stack_of_the_header_is_enough_and_not_far_too_much(name, method, tmp_path):
     if shutil.which("cc") is None:

@@ -68,6 +68,7 @@ def test_affine_parts_by_drift_and_by_right_hand_side_agree():
         np.testing.assert_allclose(distribution.residual(section, ()), 0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_runs_from_a_frame_and_from_forms_agree():
     R = Translations(3)
     forms = gn.System(R, metric=np.eye(3), distribution=gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]]))
@@ -104,6 +105,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.quick("shape")
 @pytest.mark.parametrize("name", ACTIONS)
 def test_groupoid_and_algebroid(name):
     action = ACTIONS[name]()

@@ -45,6 +45,7 @@ def test_check_leaves_the_configuration_alone():
         assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.quick("SO2", "T3", "Heisenberg", "R2", "SE2", "SE2op")
 @pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
 def test_second_derivatives_of_the_distance_vanish_along_the_group(name):
     group = (CLOSED_FORMS | COMPOSED)[name]
@@ -59,6 +60,7 @@ def test_second_derivatives_of_the_distance_vanish_along_the_group(name):
     np.testing.assert_allclose(jax.hessian(distance)(place) @ along, 0.0, atol=1e-14)
 
 
+@pytest.mark.quick("SO2", "T3", "R2", "Heisenberg", "SE2", "SO3")
 @pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
 def test_methods_take_their_arguments_by_the_names_of_the_base_class(name):
     group = (CLOSED_FORMS | COMPOSED)[name]

@@ -37,6 +37,7 @@ def random_directions(n):
     return d / np.linalg.norm(d, axis=1)[:, None]
 
 
+@pytest.mark.quick("1e-12", "1e-08")
 @pytest.mark.parametrize("distance", [1e-1, 1e-4, 1e-8, 1e-12])
 def test_log_near_a_half_turn(distance):
     xi = random_directions(200) * (np.pi - distance)
@@ -45,6 +46,7 @@ def test_log_near_a_half_turn(distance):
     np.testing.assert_allclose(jacobian, np.broadcast_to(np.eye(3), jacobian.shape), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_log_at_a_half_turn():
     for R in (np.diag([1.0, -1, -1]), np.diag([-1.0, 1, -1]), np.diag([-1.0, -1, 1])):
         xi = G.log(R)

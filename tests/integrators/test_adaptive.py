@@ -207,6 +207,7 @@ def test_events_are_located_and_change_no_step(run, method):
     np.testing.assert_array_equal(stopped.events["reversal"].t, seen.events["reversal"].t)
 
 
+@pytest.mark.quick("gauss4")
 def test_the_solution_between_the_nodes_is_as_accurate_as_they_are(run, method):
     times = np.linspace(0.0, 20.0, 57)
     exact = gn.solve(SLEIGH, "gauss6", **START, dt=0.005, t_eval=times)
@@ -252,7 +253,7 @@ def test_the_first_step_and_the_longest_are_bounded():
 
 @pytest.mark.parametrize(("length", "speed"), [(1e-10, 1e2), (1e-10, 1e-6), (1.5e11, 3e4)])
 @pytest.mark.parametrize("method", [gn.RKMK(8), gn.Gauss(2)])
-@pytest.mark.quick("method0-1e-10-1e-06", "method1-150000000000.0-30000.0")
+@pytest.mark.quick("method0-1e-10-1e-06")
 def test_units_may_be_those_of_molecules_and_planets(length, speed, method):
     """A harmonic oscillator in SI units, with sizes where numbers are small."""
     mass, rate = 1e-26, speed / length
@@ -294,6 +295,7 @@ def test_steps_shrink_as_eulers_disc_lies_down(method):
     assert np.all((ratios > 1.5) & (ratios < 6)), counts
 
 
+@pytest.mark.slow
 def test_steps_shrink_at_a_collision_and_the_run_ends_in_words():
     def attraction(x):
         return -1 / jnp.sqrt(x[0] ** 2 + x[1] ** 2)
@@ -395,7 +397,7 @@ def test_a_monitor_that_is_no_time_scale_is_refused():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("stiffness", [0.0, 2.0])
-@pytest.mark.quick("0.0-rkmk5", "2.0-rkmk8", "2.0-gauss4")
+@pytest.mark.quick("0.0-rkmk5")
 def test_a_body_at_rest_stays_there(method, stiffness):
     body = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: stiffness * x @ x)
     run = gn.solve(body, method, xi0=[0.0, 0.0], tolerance=1e-6, t_end=20.0)

@@ -100,7 +100,7 @@ def residual_and_status(tree, start):
     [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), DLA()],
     ids=lambda method: type(method).__name__,
 )
-@pytest.mark.quick("DLA", "Midpoint")
+@pytest.mark.quick("Midpoint")
 def test_the_residual_of_a_message_is_that_of_the_equations(method):
     """At rounding where they are solved; at the size of the equation where Newton's method gets one correction."""
     system, clock = random_system("R3"), Clock(0.0, 0.05)
@@ -181,6 +181,7 @@ def test_a_general_lagrangian_is_taken_or_refused_in_words():
     assert {"projected", "gni", "dla", "lobatto4", "gauss4", "rkmk4", "rk4"} <= taken
 
 
+@pytest.mark.slow
 def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
     """A body that is spun up."""
     system = gn.System(SO3(), metric=np.ones(3), base="point", forces=lambda t, x, xi, u: jnp.array([0.0, 0.0, 20.0]))
@@ -194,6 +195,7 @@ def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
         assert Translations(3).dim < len(run)
 
 
+@pytest.mark.quick("rkmk4-cayley", "rkmk4-exp")
 @pytest.mark.parametrize("retraction", ["cayley", "exp"])
 @pytest.mark.parametrize("method", [gn.RKMK, gn.Gauss], ids=["rkmk4", "gauss4"])
 def test_no_step_of_less_than_half_a_turn_is_too_long(method, retraction):
@@ -205,7 +207,7 @@ def test_no_step_of_less_than_half_a_turn_is_too_long(method, retraction):
 
 
 @pytest.mark.parametrize("method", ["lobatto4", "dla", "gauss4", "projected"])
-@pytest.mark.quick("projected", "gauss4")
+@pytest.mark.quick("gauss4")
 def test_units_do_not_matter(method):
     """A sphere of other masses and lengths turns alike; its unknowns then differ by many orders of magnitude."""
 

@@ -62,6 +62,7 @@ def test_wrong_options_are_refused(wrong):
         RungeKutta(**wrong)
 
 
+@pytest.mark.quick("dormand-prince-3.3")
 @pytest.mark.parametrize(("scheme", "limit"), [("rk4", 2.78), ("dormand-prince", 3.3)])
 def test_a_rate_beyond_the_stability_limit_is_refused(scheme, limit):
     """A violation of the constraint decays at every admitted dt, and grows just beyond the limits; in a trace too."""

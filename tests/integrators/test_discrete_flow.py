@@ -27,6 +27,7 @@ def node(name, seed=9):
     return system, at["g0"], x, jnp.asarray(np.random.default_rng(seed).normal(size=system.group.dim))
 
 
+@pytest.mark.quick("free", "affine", "two forms", "forced")
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_average_is_on_the_constraint_and_apart_by_an_impulse(name):
     """p̃ = p⁺ + (h/2)f(ξ̃) + μᵀλ, with the force at the velocity of p̃ itself."""

@@ -60,6 +60,7 @@ def test_the_adjoint_rule_is_the_step_seen_from_its_end(rule):
     assert same == l_d.symmetric
 
 
+@pytest.mark.slow
 def test_moser_veselov_is_a_discrete_lagrangian_of_the_user():
     """l_d = tr((1 − W)𝕁)/h with 𝕁 = ½tr(J)1 − J: the free rigid body, with its spatial momentum to rounding."""
     J = np.diag([1.0, 1.7, 2.2])
@@ -73,6 +74,7 @@ def test_moser_veselov_is_a_discrete_lagrangian_of_the_user():
     np.testing.assert_allclose(spatial, np.broadcast_to(spatial[0], spatial.shape), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_projection_takes_a_discrete_lagrangian_of_the_user_too():
     """Moser and Veselov's with a constraint that turns with the body, l_d left-invariant and ℓ bi-invariant."""
     system = gn.System(SO3(), metric=0.9 * np.eye(3), distribution=gn.Distribution(lambda R: R[2][None] + 0.3))

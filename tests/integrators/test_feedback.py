@@ -86,6 +86,7 @@ def test_feedback_by_a_solver_of_diffrax():
     np.testing.assert_allclose(ours.xi, theirs.xi, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_feedback_refuses_what_it_is_not_for():
     system = random_system("SO3")
     with pytest.raises(ValueError, match=r"gains are too large for dt = 0\.1.*lower the gains or dt below"):
@@ -112,6 +113,7 @@ def test_derivatives_of_a_run_on_a_group_with_coordinates_are_those_of_differenc
     np.testing.assert_allclose(jax.grad(end, (0, 1))(0.005, 0.8), slopes, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_stability_limit_on_a_group_with_coordinates_is_that_of_the_constraint():
     sleigh = catalogue["chaplygin-sleigh"].system()
     given = {"xi0": [0.8, -0.5, 0.0], "n_steps": 2000}

@@ -123,6 +123,7 @@ def test_reduced_and_unreduced_agree_to_rounding(retraction):
         np.testing.assert_allclose(runs[0].g_vector, runs[1].g_vector, atol=1e-13)
 
 
+@pytest.mark.quick("gni")
 @pytest.mark.parametrize("method", [gn.GNI(), gn.SymmetricProjection()], ids=["gni", "projected"])
 def test_left_and_right_trivialisation_agree_for_a_bi_invariant_metric(method):
     """The same system in body (G) and in spatial (Gᵒᵖ) velocities, to rounding where l_d is the same function."""

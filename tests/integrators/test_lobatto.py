@@ -60,6 +60,7 @@ def test_it_composes():
     assert abs(slope(system, gn.compose(Lobatto(2), "suzuki4"), (8, 12, 16, 24), **start(system)) - 4) <= 0.15
 
 
+@pytest.mark.slow
 def test_two_stages_are_not_rattle():
     """RATTLE's multiplier at the first node is that of the step before; here it is the last one's of the same step."""
     system = random_system("R3", constant_metric=True)

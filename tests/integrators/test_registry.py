@@ -48,6 +48,7 @@ def test_a_method_by_its_word():
     assert run.method == Variational()
 
 
+@pytest.mark.slow
 def test_the_default_of_solve_is_in_the_table():
     system = random_system("SO3", constrained=False)
     run = gn.solve(system, xi0=np.zeros(3), dt=0.1, n_steps=1)
@@ -57,6 +58,7 @@ def test_the_default_of_solve_is_in_the_table():
     assert "(the default)" in repr(run)
 
 
+@pytest.mark.slow
 def test_the_default_for_controls_at_the_nodes():
     """Gauss looks between the nodes, so that a method which need not is taken."""
     cart = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: u)

@@ -198,6 +198,7 @@ def unsteadiness(run):
     return np.abs(np.diff(first, axis=0)).max() / np.abs(first).max()
 
 
+@pytest.mark.quick("suslov")
 @pytest.mark.parametrize(
     "name",
     ["suslov", "contracting", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sleigh", "contracting SE3"))],
@@ -343,6 +344,7 @@ def test_a_start_between_two_springs_that_are_alike(frequency):
     assert run.status is (Result.SUCCESS if frequency < 2 else Result.ACROSS)
 
 
+@pytest.mark.slow
 def test_a_flow_that_comes_to_swing_across_the_constraint_stops():
     """The energy of this one grows until its springs across D are too stiff for h."""
     entry = catalogue["contact-oscillator-nonreversible"]

@@ -80,7 +80,7 @@ STEEP = gn.System(
     "method",
     ["projected", "rkmk4", "rkmk6", "gauss4", "gauss6", "suzuki4", "average-vector-field", "itoh-abe", "rk4-energy"],
 )
-@pytest.mark.quick("projected-0.01", "projected-0.1", "rkmk4-0.01", "gauss4-0.1", "suzuki4-0.01", "rk4-energy-0.1")
+@pytest.mark.quick("projected-0.1", "rk4-energy-0.1", "rkmk4-0.01", "projected-0.01")
 def test_a_metric_that_is_none_between_the_nodes_stops_a_run(method, h):
     run = gn.solve(STEEP, method, xi0=[1.0, 0.3, 0.5], dt=h, n_steps=round(1 / h), throw=False)
     assert run.status is Result.METRIC

@@ -133,6 +133,7 @@ def test_weak_order_1(forces, size):
     assert abs(-np.polyfit(list(levels), np.log2(np.abs(errors)), 1)[0] - 1) < 0.1
 
 
+@pytest.mark.slow
 def test_linear_noise_on_a_vector_space_is_that_of_stratonovich():
     """ξ' = Aξ∘dW has the solution exp(AW)ξ₀: of one step, as of many, for a method that is exact enough."""
     A = np.array([[0.2, -0.9], [0.7, 0.1]])
@@ -156,6 +157,7 @@ def test_noise_stays_on_the_constraints_and_is_held_through_each_step(method):
     assert np.abs(run.xi - known.xi).max() < 0.05 * (1 if run.method.guarantees.order == 1 else 0.05)
 
 
+@pytest.mark.slow
 def test_increments_are_those_of_the_run_and_of_all_steps():
     noise = gn.Wiener(3, 0.02, seed=11)
     W = np.concatenate([np.zeros((1, 3)), noise.increments(12).cumsum(axis=0)])

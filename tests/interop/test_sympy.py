@@ -265,6 +265,7 @@ def test_configuration_constraints_and_time():
     assert np.abs(run.holonomic_residual).max() < 1e-14
 
 
+@pytest.mark.slow
 def test_a_pendulum_of_kane_with_more_coordinates_than_it_needs():
     # The nonminimal pendulum of SymPy's documentation: the constraint and its derivative are both given.
     q1, q2, u1, u2 = me.dynamicsymbols("q1 q2 u1 u2")

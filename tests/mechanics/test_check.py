@@ -25,6 +25,7 @@ def test_a_point_outside_the_problem_is_no_problem():
     assert "no point was found where all is finite; pass at=" in str(nowhere)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_where_the_user_says_is_a_problem():
     assert kepler().check(at=[1.0, 0.0], scale=0.1).ok
     assert kepler().check(at=[[1.0, 0.0], [0.0, 2.0]], n_samples=0).ok
@@ -42,6 +43,7 @@ def test_points_of_products():
     assert system.check(at=[(np.zeros(3), np.ones(1)), (np.ones(3), np.ones(1))], n_samples=2).ok
 
 
+@pytest.mark.slow
 def test_forces_and_controls_are_tested():
     broken = pushed(lambda t, x, v, u: v / x[0])
     assert "forces: not finite at the point of at=" in str(broken.check(at=[0.0, 0.0]))

@@ -46,6 +46,7 @@ def test_rows_are_the_derivative_of_phi(seed, t):
         np.testing.assert_allclose(result, (phi(h) - phi(-h)) / (2 * h), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_start_is_tested_and_projected():
     with pytest.raises(ValueError, match=r"holonomic constraints of pendulum: φ = .*system.project"):
         gn.solve(PENDULUM, xi0=[0.0, 0.0, 0.0], g0=[0.0, 0.0, 2.0], dt=0.1, n_steps=1)
@@ -117,6 +118,7 @@ def test_the_spherical_pendulum_is_a_body_without_spin():
     np.testing.assert_allclose(g, R[:, :, 2], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_symmetries_leave_phi():
     """Rotations about the vertical, on the sphere; translations keep dφ of a plane, not φ."""
 

@@ -172,7 +172,7 @@ def test_constraints_potential_and_forces_play_no_part():
 
 
 @systems
-@pytest.mark.quick("SE2", "R2×SO3-coupled")
+@pytest.mark.quick("SE2")
 def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
     system = system_of(name)
     metric = system.space.metric

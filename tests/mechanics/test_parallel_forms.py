@@ -54,6 +54,7 @@ def test_accelerations_and_projections_do_too(angle):
     np.testing.assert_allclose(lam @ mu, forces @ mu_apart, atol=1e1 * allowed)  # λ is of the forms as they are written
 
 
+@pytest.mark.slow
 def test_a_run_says_how_many_digits_are_lost():
     with pytest.warns(UserWarning, match="costs about 7 of 16 digits") as said:
         end(1e-7, "rkmk6", n_steps=1)

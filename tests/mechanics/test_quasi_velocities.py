@@ -99,7 +99,7 @@ def test_reduced_momenta_are_those_modulo_the_constraint_forces(m, seed):
 
 
 @pytest.mark.parametrize(("group", "m"), [(SO3(), 1), (SE3(), 2), (SO3(), 0)], ids=["SO3", "SE3", "free"])
-@pytest.mark.quick("SO3", "free")
+@pytest.mark.quick("free")
 def test_equations_in_reduced_momenta_are_those_with_multipliers(group, m):
     r"""π along the motion: π̇ = P(gyroscopic force − ∂_xH) at c, and the first term, linear in ξ, does no work."""
     system = random_system(group, m, 5) if m else gn.System(group, metric=np.diag([1.0, 2.0, 3.0]))

@@ -307,6 +307,7 @@ def test_a_file_of_a_run_is_resumed(tmp_path):
 
 
 # --- refusals ----------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_contradictory_right_sides_are_refused_by_name():
     def system(last, **options):
         forms = [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]]
@@ -384,6 +385,7 @@ def test_a_singular_configuration_is_not_redundancy():
         gn.solve(nearly, xi0=[0.0, 0.0, 1.0], dt=0.1, n_steps=1)
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("rises", [True, False])
 def test_a_rank_that_changes_ends_the_run(rises):
     def rows(x):
@@ -519,6 +521,7 @@ def _in_float64(function, x):
         return np.asarray(function(jnp.asarray(x)))
 
 
+@pytest.mark.slow
 def test_right_hand_sides_that_differ_by_rounding_do_not_contradict():
     """Beside a prescribed coordinate, whose rate is their scale."""
     system = gn.System(

@@ -12,6 +12,7 @@ from geonh.mechanics.symmetry import horizontal_symmetries, symmetries
 GRAVITY = np.array([0.0, 0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_left_invariant_systems_have_all_left_translations_as_symmetries():
     sleigh = gn.systems.chaplygin_sleigh()
     np.testing.assert_array_equal(symmetries(sleigh), np.eye(3))
@@ -37,6 +38,7 @@ def test_veselova_turns_about_the_vertical_and_has_two_horizontal_symmetries(bas
     np.testing.assert_allclose(horizontal_symmetries(veselova), [[1, 0, 0], [0, 1, 0]], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_rolling_ball_has_the_translations_and_three_horizontal_symmetries():
     r = 0.5
     system = ball(inertia(np.random.default_rng(4), 3), r=r)

@@ -34,6 +34,7 @@ def test_the_inverse_legendre_transform_of_a_general_lagrangian():
         np.testing.assert_allclose(system.energy(x, p), p @ xi - system.lagrangian(x, xi), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_momentum_that_no_velocity_has_gives_no_number():
     """Newton's method finds none; the first guess would be a velocity, and a wrong one."""
     system = gn.System(Translations(3), lagrangian=lambda x, xi: saturating(xi))
@@ -158,6 +159,7 @@ def test_a_lagrangian_beside_its_hessian_moves_as_alone():
         np.testing.assert_allclose(result.energy, expected.energy, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_not_the_hessian_is_found_by_its_entry():
     report = _beside(lambda x, p: _hessian(x, p) + 0.01 * x[0] ** 2 * jnp.array([[0.0, 1.0], [1.0, 0.0]])).check()
     assert not report.ok

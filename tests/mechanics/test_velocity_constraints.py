@@ -88,6 +88,7 @@ def test_isokinetic_particle(name):
     np.testing.assert_allclose(run.multipliers[:, 0], lam, atol=1e-12)
 
 
+@pytest.mark.quick("rkmk4")
 @pytest.mark.parametrize("name", QUICK)
 def test_appell(name):
     """The vertical acceleration is −g/(1 + a²), and the horizontal direction is kept; c is homogeneous: energy."""
@@ -147,6 +148,7 @@ def test_linear_constraints_are_the_same():
         np.testing.assert_allclose(one.multipliers, two.multipliers, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_with_holonomic_constraints():
     """A particle of constant speed on a sphere, without forces: a great circle."""
     system = gn.System(

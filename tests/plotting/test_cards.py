@@ -55,6 +55,7 @@ def test_cards_of_ensembles_have_endings_and_spread():
     assert "<td>a</td><td>5</td><td>0.2</td><td>0.3</td><td>0.4</td>" in text
 
 
+@pytest.mark.slow
 def test_cards_of_analyses_have_their_roots():
     sleigh = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
     line = analysis.linearise(sleigh, None, [0.0, 1.0, 0.0])

@@ -94,7 +94,7 @@ def apart(made, wanted):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.quick("invariants", "poincare", "multipliers", "phase")
+@pytest.mark.quick("multipliers", "poincare")
 def test_the_figure_is_the_one_that_was_looked_at(name, tmp_path):
     made = picture(FIGURES[name]())
     with Image.open(REFERENCE / f"{name}.png") as wanted:

@@ -37,6 +37,7 @@ def near(picture, colour, within=40):
     return int(np.sum(np.abs(picture - wanted).max(axis=2) < within))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_each_figure_shows_the_numbers_of_the_run(sleigh, oscillator):
     figure = plotting.plot_invariants(sleigh)
@@ -90,6 +91,7 @@ def test_the_picture_has_the_body_where_it_is(sleigh):
     np.testing.assert_allclose(box.width / (x1 - x0), box.height / (y1 - y0), rtol=1e-3)  # lengths are lengths
 
 
+@pytest.mark.slow
 def test_animations(sleigh, tmp_path):
     from PIL import Image
 

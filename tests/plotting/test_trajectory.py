@@ -73,6 +73,7 @@ def test_a_long_run_is_drawn_with_few_points():
     assert max(len(line.get_xdata()) for axes in figure.axes for line in axes.lines) <= 20_000
 
 
+@pytest.mark.slow
 def test_the_error_panel_shows_the_errors_that_the_trajectory_has():
     trajectory = run("nonholonomic-particle", n_steps=50)
     (panel,) = (axes for axes in trajectory.plot().axes if axes.get_yscale() == "log")
@@ -94,6 +95,7 @@ def test_a_picture_in_space_stands_in_its_place_with_its_words():
     assert "third body axis\nin space" in words(figure)
 
 
+@pytest.mark.slow
 def test_units_that_are_declared_and_names_that_are_typeset():
     said = words(run("double-pendulum", n_steps=3).plot())
     assert "velocity (m/s)" in said
@@ -151,6 +153,7 @@ def test_a_notebook_shows_every_figure_and_no_global_state_knows_of_it():
     assert plt.get_fignums() == []
 
 
+@pytest.mark.quick("None-False")
 @pytest.mark.parametrize(("forms", "there"), [([[0.0, 1.0]], True), (None, False)])
 def test_what_errors_below_the_logarithmic_axis_are_drawn_as_is_said(forms, there):
     """Exact zeros are drawn at the bottom, where the residual of a coordinate form is."""

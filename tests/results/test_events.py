@@ -129,6 +129,7 @@ def test_rounding_near_a_zero_from_which_a_function_leaves_is_no_event(returns):
     np.testing.assert_allclose(run.events["comes"].t, [exact], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_directions_times_and_backwards():
     plane = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
     events = [
@@ -182,6 +183,7 @@ def test_resumed_runs_have_the_events_of_one(tmp_path, save_every):
     assert set(whole.to_xarray().event_t.dims) == {"event"}
 
 
+@pytest.mark.slow
 def test_going_on_after_an_event_that_stops(tmp_path):
     stop = gn.Event(forwards, stop=True, name="turn")
     run = gn.solve(SLEIGH, "projected", xi0=START, dt=0.1, n_steps=100, events=stop)
@@ -212,6 +214,7 @@ def test_without_events_nothing_else_is_compiled():
     assert compiled.loop_of.cache_info().misses == known
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_leaves_the_events():
     def progress(done, total):
         if done > 10:
@@ -348,7 +351,7 @@ SEVERAL = {
 
 @pytest.mark.parametrize(("function", "zeros", "dt"), SEVERAL.values(), ids=SEVERAL)
 @pytest.mark.filterwarnings("ignore::geonh.runs.locating.EventWarning")  # of the poles
-@pytest.mark.quick("next to a pole", "one in each half")
+@pytest.mark.quick("next to a pole")
 def test_all_zeros_of_a_step_are_found_in_order(function, zeros, dt):
     n_steps = round((4.0 if dt == 0.4 else 2.0) / dt)
     both, up, down = times(function, (0, 1, -1), dt=dt, n_steps=n_steps)
@@ -387,7 +390,7 @@ NO_ZERO = {
 
 @pytest.mark.parametrize("function", NO_ZERO.values(), ids=NO_ZERO)
 @pytest.mark.parametrize("stop", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.quick("False-jump", "False-pole", "False-pole at a node")
+@pytest.mark.quick("False-jump")
 def test_poles_and_jumps_are_no_zeros_and_warn(function, stop):
     event = gn.Event(lambda t, x, xi, lam: function(x[0]), stop=stop)
     for dt in (0.1, 0.125):
@@ -428,7 +431,7 @@ TOUCHING = {
 
 
 @pytest.mark.parametrize("function", TOUCHING.values(), ids=TOUCHING)
-@pytest.mark.quick("at a node", "from below, at a node")
+@pytest.mark.quick("at a node")
 def test_what_touches_zero_does_not_cross_it(function):
     assert not any(map(len, times(function, (-1, 0, 1), dt=0.125, n_steps=16)))
     assert not any(map(len, times(function, (-1, 0, 1))))
@@ -500,6 +503,7 @@ def test_methods_that_begin_anew_within_a_step_count_as_others_do(method, error)
     np.testing.assert_allclose(run.events["wave"].t, fine.events["wave"].t, atol=error)
 
 
+@pytest.mark.slow
 def test_resumed_runs_have_all_zeros_of_one():
     event = gn.Event(lambda t, x, xi, lam: jnp.sin(20 * x[0]) * (x[0] - 0.8), name="wave")
     options = {"g0": [0.0], "xi0": [1.0], "dt": 0.2, "events": event}

@@ -167,6 +167,7 @@ def test_the_trail_goes_on_with_a_run(tmp_path):
     assert several[0].spoiled_from == whole.spoiled_from
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_after_it_was_spoiled_says_so():
     """The torque ends at t = 2; a method without an alternating part says that and no more."""
     system = gn.System(

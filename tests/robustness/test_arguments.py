@@ -102,6 +102,7 @@ def test_functions_of_members_are_watched_as_those_of_one_run_are():
         gn.solve_ensemble(FREE, **many, events=gn.Event(lambda t, g, xi, lam: jnp.log(0.15 - t)))
 
 
+@pytest.mark.slow
 def test_controls_that_are_sought():
     for bounds in (([-1.0], [1.0]), ([-1.0, -1.0, -1.0], 1.0), ([[-1.0], [-1.0]], 1.0)):
         with pytest.raises(ValueError, match=r"bounds must be numbers, or of shape \[2\]"):

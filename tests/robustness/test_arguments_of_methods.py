@@ -244,6 +244,7 @@ def test_a_span_whose_square_is_no_number_is_refused():
         control.optimal_control(systems.controlled_snakeboard(), xi_end=[0.0] * 5, n_controls=2, span=2e-310, n_steps=6)
 
 
+@pytest.mark.quick("feedback-0.025", "baumgarte--0.05")
 @pytest.mark.parametrize(("method", "dt"), [("baumgarte", -0.05), ("feedback", -0.001), ("feedback", 0.025)])
 def test_members_that_their_method_cannot_start_do_not_run(method, dt):
     system, xi0 = systems.chaplygin_sleigh(), [0.8, -0.5, 0.0]

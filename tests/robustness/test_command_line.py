@@ -217,6 +217,7 @@ def test_resume_goes_on_to_the_same_bits_and_info_tells(tmp_path):
     assert "begin a new run, with geonh run" in " ".join(said.output.split())
 
 
+@pytest.mark.slow
 def test_resume_goes_on_with_other_parameters_where_it_is_allowed(tmp_path):
     file = str(tmp_path / "top.nc")
     assert geonh("run", "heavy-top", "--steps", "5", "--no-figure", "--out", file).exit_code == 0

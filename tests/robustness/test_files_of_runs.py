@@ -369,7 +369,7 @@ NAMES = ["a/b", "100 %", "tail ", "é", "e\u0301", "\u039b\u2080", "tab\there", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.quick("xi", "100 %", "tail ", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
+@pytest.mark.quick("xi")
 def test_integrals_of_any_name_and_shape_are_saved(tmp_path, name):
     integrals = {
         name: FirstIntegral(lambda g, xi, p, parameters: xi[0]),

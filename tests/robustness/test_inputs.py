@@ -178,6 +178,7 @@ def test_functions(function, error, words):
     refused(lambda: made(potential=function), error, words)
 
 
+@pytest.mark.slow
 def test_indices_that_are_right_are_let_pass():
     def potential(x):
         looped = jax.lax.fori_loop(0, 3, lambda i, s: s + x[i] ** 2, 0.0)
@@ -206,7 +207,7 @@ LOOKED_UP = {
 
 @pytest.mark.parametrize("ingredients", LOOKED_UP.values(), ids=LOOKED_UP)
 @pytest.mark.parametrize("call", [run, pytest.param(integrated, marks=pytest.mark.slow)])
-@pytest.mark.quick("run-forms", "run-potential")
+@pytest.mark.quick("run-potential")
 def test_an_index_that_leaves_its_array_on_the_way_stops_the_run(call, ingredients):
     """JAX reads the last entry for ever. Inside its range a table is read as it is."""
     system = made(**ingredients)
@@ -490,6 +491,7 @@ def test_parameters_in_the_place_of_the_controls():
     )
 
 
+@pytest.mark.slow
 def test_forces_that_are_no_numbers_are_told_from_steps_that_are_too_long():
     system = gn.System(R3, metric=np.eye(3), forces=lambda t, x, v, u: jnp.sqrt(-1.0 - v * v))
     for method in ("projected", "gauss4", "rkmk4"):

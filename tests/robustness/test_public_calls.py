@@ -272,6 +272,7 @@ def test_what_searches_evaluate_is_inspected():
         gn.analysis.steady_motion(FORCED, **AT, conditions=lambda g, xi, p: g[7:8] + g[7])
 
 
+@pytest.mark.slow
 def test_a_cost_that_is_no_number_is_no_result():
     with pytest.raises(ValueError, match="cost, equations, or their derivatives are not finite at the guess"):
         gn.control.optimal_control(PUSHED, **STEERED, cost=lambda t, g, u: jnp.log(u[0] - 10))

@@ -230,6 +230,7 @@ def test_controls_are_those_of_the_whole_run(tmp_path):
             gn.resume(start, 20, controls=values, **same)
 
 
+@pytest.mark.slow
 def test_controls_of_another_kind_are_no_change_of_the_forces():
     values, function = np.ones((9, 3)), lambda t: jnp.ones(3)
     for there, here, words in (
@@ -347,6 +348,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(tm
     assert os.listdir(tmp_path) == ["folder.nc"]
 
 
+@pytest.mark.slow
 def test_checkpoints_come_between_saved_nodes_and_go_on_to_the_same_bits(tmp_path, monkeypatch):
     path, n = tmp_path / "run.nc", 10**6
     monkeypatch.setattr(running, "BETWEEN", 0.0)

@@ -59,6 +59,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.quick("linear", "indefinite", "asymmetric", "from parameters", "not finite", "saddle", "degenerate")
 @pytest.mark.parametrize(("system", "words"), UNSOUND.values(), ids=UNSOUND)
 def test_starts_that_are_unsound(system, words):
     for call in SOLVERS.values():
@@ -69,6 +70,7 @@ def test_starts_that_are_unsound(system, words):
             system.project(None, [0.1, 0.2, 0.3])
 
 
+@pytest.mark.quick("rkmk4-indefinite", "rkmk4-asymmetric", "gni-asymmetric", "gni-indefinite")
 @pytest.mark.parametrize(
     "metric",
     [
@@ -103,6 +105,7 @@ def test_a_momentum_that_no_velocity_has(method):
     assert np.all(np.isfinite(run.xi))
 
 
+@pytest.mark.quick("projected")
 @pytest.mark.parametrize("method", ["projected", "gni"])
 def test_a_hessian_that_depends_on_the_velocity_goes_wrong_on_the_way(method):
     system = general(lambda x, v: 0.5 * (v @ v) + (1 - x[0]) * v[1] ** 2 + 0.01 * v[1] ** 4)

@@ -31,6 +31,7 @@ def test_a_force_that_acts_elsewhere_or_has_a_small_unit_is_not_left_out(scale):
     np.testing.assert_allclose(run.g, gn.solve(same, **AT).g, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_gyroscopic_term_that_acts_elsewhere_is_not_left_out():
     run = gn.solve(made(FREE + sp.Max(x - 5, 0) * vy), **AT)
     same = gn.System(Translations(2), lagrangian=lambda x, xi: xi @ xi / 2 + jnp.maximum(x[0] - 5, 0) * xi[1])

@@ -131,6 +131,7 @@ def test_another_event_of_the_same_name_is_refused_or_allowed_and_told(tmp_path,
 
 
 # --- pictures ----------------------------------------------------------------------------------------------
+@pytest.mark.quick("no body", "trace", "colour")
 @pytest.mark.parametrize(
     ("made", "words"),
     [
@@ -211,6 +212,7 @@ def test_a_continuation_that_would_not_move_is_refused():
             continue_orbit(SPRING, first, "k", step=step, n_orbits=2)
 
 
+@pytest.mark.slow
 def test_lyapunov_exponents_on_a_sphere_count_its_states_only():
     """A free motion on the sphere: a state has four dimensions, and all exponents tend to zero like log(t)/t."""
     sphere = gn.System(Translations(3), metric=np.ones(3), holonomic=lambda x: jnp.stack([x @ x - 1]))

@@ -241,6 +241,7 @@ def test_a_mode_of_several_frictions_of_known_load():
     assert np.all(np.diff(run.energy) < 0)
 
 
+@pytest.mark.slow
 def test_what_is_refused():
     with pytest.raises(ValueError, match="a row has two names"):
         slipping(car(), {"rear": ((0, 1), 2.0), "front": (1, 2.0)})

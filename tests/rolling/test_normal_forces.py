@@ -120,7 +120,7 @@ def test_a_normal_force_that_vanishes_ends_a_run_and_a_member_in_words():
     np.testing.assert_array_equal(many[1].xi[-1], alone.xi[-1])
 
 
-@pytest.mark.quick("change0-'block static friction' must be ≥ 0, got -0.1")
+@pytest.mark.quick("change0-'block static friction' must be \\u2265 0, got -0.1")
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -29,6 +29,7 @@ def after_a_blade(i):
     return driven(i) if i else blades(i)
 
 
+@pytest.mark.quick("blades-3")
 @pytest.mark.parametrize(("wheels", "k"), [(blades, 3), (after_a_blade, 9)])
 def test_a_row_in_a_loop_is_the_row_body_by_body(monkeypatch, wheels, k):
     body, rng = drawing(3, wheels), np.random.default_rng(3)

@@ -207,6 +207,7 @@ def in_a_bowl(*axes):
     return rolling(ellipsoid(*axes), np.array([b + c, c + a, a + b]) / 5, 1.0, on=sphere(1.0), name="egg in a bowl")
 
 
+@pytest.mark.quick("long", "taller than the bowl")
 @pytest.mark.parametrize(
     ("axes", "words"),
     [

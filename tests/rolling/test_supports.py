@@ -23,6 +23,7 @@ BODIES = {
 }
 
 
+@pytest.mark.quick("moved", "own", "ellipsoid")
 @pytest.mark.parametrize("name", BODIES)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**31))

@@ -325,6 +325,7 @@ def test_steps_that_fail_have_no_derivatives():
         np.testing.assert_allclose(result(jnp.asarray(0.5)), wanted, rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_the_derivative_of_a_linear_motion_is_exact():
     """An oscillator by the leapfrog rule: the derivative of the run is the matrix power that it is."""
     n, h = 1000, 0.1
@@ -445,6 +446,7 @@ def test_no_members():
         assert jax.jit(jax.vmap(jax.vmap(lambda a: heading(a, 0.5))))(jnp.zeros((2, 0))).shape[:2] == (2, 0)
 
 
+@pytest.mark.quick("1.0")
 @pytest.mark.parametrize("length", [1e-3, 1.0, 1e6])
 def test_a_place_in_a_trace_is_judged_in_any_unit(length):
     circle = gn.System(

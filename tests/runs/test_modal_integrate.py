@@ -97,6 +97,7 @@ def test_a_bouncing_ball_has_the_derivatives_of_the_laws_of_fall():
         np.testing.assert_allclose(backward, wanted, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_values_are_those_of_solve_and_batches_those_of_members():
     given = {"mode": "flight", "dt": 0.025, "n_steps": 60}
     run = gn.solve(bouncing(), "rkmk4", g0=[1.0], xi0=[0.3], **given)

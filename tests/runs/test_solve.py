@@ -90,6 +90,7 @@ def test_dependent_frames_are_refused_and_rhs_needs_forms():
         gn.Distribution()
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_wrong():
     indefinite = gn.System(Translations(2), metric=lambda x: jnp.diag(jnp.stack([1.0 + x[0], jnp.ones(())])))
     report = indefinite.check(scale=3.0)
@@ -136,6 +137,7 @@ def test_newton_failure_is_loud():
         gn.solve(system, method, xi0=[1.0, 2.0, 3.0], dt=0.1, n_steps=5)
 
 
+@pytest.mark.quick("gni")
 @pytest.mark.parametrize("method", ["yoshida4", "euler-ab", "gni"])
 def test_a_failure_of_methods_of_several_equations_is_told_and_saved(method, tmp_path):
     """The last of them has no residual to tell; composed ones have that of the substep which failed."""
@@ -235,6 +237,7 @@ def test_labels():
     assert all(a.dtype == np.float64 for a in (run.t, run.xi, run.g, run.energy, run.multipliers))
 
 
+@pytest.mark.slow
 def test_interpolation_is_of_fourth_order_in_g_and_third_in_xi():
     entry = catalogue["chaplygin-sphere"]
     system = entry.system()
@@ -332,6 +335,7 @@ def test_what_the_native_engine_has_no_code_for_runs_by_xla():
     np.testing.assert_allclose(run.g, gn.solve(plain, xi0=[0.1, 0.2, 0.3], g0=[1.0, 0.0, 0.5], dt=0.01, n_steps=100).g)
 
 
+@pytest.mark.slow
 def test_an_alternating_part_is_seen_where_the_metric_changes_along_the_run():
     """A rod whose mass grows along the way: at node 0 the part that alternates looks small beside its momentum."""
     J, a = np.array([[2.0, 0.3, 0.4], [0.3, 1.5, -0.2], [0.4, -0.2, 1.0]]), [0.3, -0.5, 1.0]

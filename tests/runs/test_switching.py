@@ -119,6 +119,7 @@ def test_an_event_that_stops_at_the_instant_of_a_transition_stops_before_it(fact
     np.testing.assert_array_equal(resumed.g, whole.g)
 
 
+@pytest.mark.slow
 def test_events_in_the_step_of_a_transition_are_located_once():
     modes, settings = two_modes()
     run = gn.solve(modes, **settings, n_steps=10, events=at_time(0.36))
@@ -599,6 +600,7 @@ def driven_block(stiffness=3.0, wall=0.6, factor=0.5, push=1.0, leads="free"):
     return gn.Modes({"free": mass, "spare": mass}, [bounce], name="driven block")
 
 
+@pytest.mark.slow
 def test_resume_refuses_modes_with_other_functions(tmp_path):
     given = {"mode": "free", "g0": [0.0], "xi0": [2.0], "dt": 0.05}
     controls = {"controls": lambda t: jnp.array([jnp.sin(t)])}
@@ -651,6 +653,7 @@ def test_a_belt_gives_energy(method):
     assert np.all(traced.status == 0)
 
 
+@pytest.mark.slow
 def test_a_ball_at_rest_is_set_down_on_a_belt():
     """It rolls at t = 2V/(7μg), with 2/7 of the velocity of the belt."""
     ball = gn.rolling(

@@ -35,6 +35,7 @@ def test_another_end_lowers_the_step(dt, t_end, n, tmp_path):
     assert repr(loaded) == repr(run)
 
 
+@pytest.mark.slow
 def test_all_runs_take_an_end(tmp_path):
     run = gn.solve(SLEIGH, **START, dt=0.03, t_end=1.0)
     with gn.float64():

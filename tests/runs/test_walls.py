@@ -43,7 +43,7 @@ def test_bounces_with_restitution_end_at_rest_or_in_words():
     assert abs(ended.t[-1] - once * (1 + e) / (1 - e)) < 0.02
 
 
-@pytest.mark.quick("0.5-0.0-corner0-0.1-0", "0.88-0.3-corner1-0.01--1")
+@pytest.mark.quick("0.5-0.0-corner0-0.1-0")
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize(
     ("e", "angle", "corner", "dt"),
@@ -268,9 +268,9 @@ def test_a_wall_right_behind_a_surface_holds_under_gravity(apart, gravity, dt):
     ("c", "dt", "gravity", "height"),
     [
         (1000.0, 1e-4, G, 1.127e-5),  # the last rebound is just before a node
-        (1000.0, 1e-4, G, 3.9807717e-6),  # a node is zero by rounding
+        pytest.param(1000.0, 1e-4, G, 3.9807717e-6, marks=pytest.mark.slow),  # a node is zero by rounding
         (1000.0, 1e-4, G, 3.3984422e-6),  # the same, from which members go on in lanes
-        (0.0, 1 / 16, 8.0, 0.25),  # the limit is that of a node
+        pytest.param(0.0, 1 / 16, 8.0, 0.25, marks=pytest.mark.slow),  # the limit is that of a node
         pytest.param(0.5, 1 / 16, 8.0, 0.25, marks=pytest.mark.slow),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_last_rebound_a_few_roundings_high_before_a_node(c, direction):
     assert (run.g[:, 1:3] @ n - c).min() > -1e-13 * abs(c)
 
 
-@pytest.mark.quick("1000.0-0-gauss4", "10000.0--1-rkmk4")
+@pytest.mark.quick("1000.0-0-gauss4")
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize("c", [7.0, 100.0, 1e3, 1e4])
@@ -491,7 +491,7 @@ def test_a_guard_with_a_direction_is_past_zero_where_it_leads_there():
     assert rest.status is Result.SWITCHES
 
 
-@pytest.mark.quick("0.3-0.1-gauss4", "1.2-0.05-rkmk4")
+@pytest.mark.quick("1.2-0.05-rkmk4")
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
 @pytest.mark.parametrize("dt", [0.1, 0.05, 0.01])
 @pytest.mark.parametrize("s", [0.3, 0.7, 1.0, 1.2])
@@ -521,7 +521,7 @@ def test_transitions_at_nodes(method, dt, s):
     np.testing.assert_allclose(run.g[:, 0], np.abs((run.t + 0.1 + s) % (2 * s) - s), atol=1e-12)
 
 
-@pytest.mark.quick("3000-0-rkmk4")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("n", [3000, 20_000])
@@ -673,7 +673,7 @@ def test_a_string_goes_slack_and_taut_once(dt, direction, method):
     np.testing.assert_allclose(run.switches.t, [lift, lift + flight], atol=2e-4 * (dt / 0.05) ** 4)
 
 
-@pytest.mark.quick("1.0-2-0", "13.08-3-1")
+@pytest.mark.quick("13.08-3-1")
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("length", [1.0, 13.08, 0.13, 2.0, 11.12, 870.0, 9800.0])
@@ -706,7 +706,7 @@ def test_a_plastic_impact_is_one_transition(w, direction):
         np.testing.assert_allclose(run.g[-1], [w, 1.0], atol=1e-12)
 
 
-@pytest.mark.quick("3-1-6e-12", "300--1-1e-13")
+@pytest.mark.quick("3-1-6e-12")
 @pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-12, 2e-12, 4e-12, 6e-12, 1e-11, 2e-11, 1e-10])
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("k", [3, 300])

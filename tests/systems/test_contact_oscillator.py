@@ -111,7 +111,7 @@ def test_gni_order_and_long_time_energy():
 
 
 @pytest.mark.parametrize("name", ["dla", "midpoint", "discrete-gradient"])
-@pytest.mark.quick("midpoint", "dla")
+@pytest.mark.quick("midpoint")
 def test_a_long_step_shows_who_needs_the_reversal(name):
     """3000 steps of h = 0.4158: methods of McLachlan and Perlmutter's kind lose energy where no reversal is left."""
 

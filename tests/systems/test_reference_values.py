@@ -56,6 +56,7 @@ def test_it_converges_to_the_exact_values_at_second_order(case, method):
     assert 1.9 <= -np.polyfit(np.log(steps), np.log(result), 1)[0] <= 2.1
 
 
+@pytest.mark.slow
 def test_rolling_ball_path_and_recursion():
     """The contact point's circle, and GNI's recursion z_{k+1} = z_{k−1} + 2hiν(z_k − z_c) to rounding."""
     entry = catalogue["rolling-ball"]

@@ -32,6 +32,7 @@ def test_conventions_describe_one_board():
     np.testing.assert_allclose(in_relative, in_absolute, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_group_structures_agree_to_second_order():
     se2, abelian = snakeboard(), snakeboard(structure="abelian")
     theta, phi = 0.3, 0.4

@@ -50,6 +50,7 @@ def test_it_rolls_by_equations_derived_by_hand():
     assert np.linalg.norm(run.g[0][-1]) > 0.1
 
 
+@pytest.mark.slow
 def test_one_rotor_rolls_it_along_a_line():
     """From rest with a steady torque u on the second rotor: x = −½ru t²/(J₂ + mr² − j₂)."""
     system = gn.systems.spherical_robot(M, R, J, ROTORS)

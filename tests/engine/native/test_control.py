@@ -104,6 +104,7 @@ def test_control_in_memory(name, monkeypatch):
     check(CONTROL[name], random(0, 3), random(10, 3, 3), rtol=2e-13)
 
 
+@pytest.mark.slow
 def test_calls(monkeypatch):
     """A function that is called several times, with loops, large arrays and known arguments in it."""
     monkeypatch.setattr(loops, "CARRIED", 4)
