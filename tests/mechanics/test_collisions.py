@@ -157,7 +157,7 @@ def test_a_block_that_rocks():
         np.testing.assert_allclose(flat.xi, 0.0, atol=1e-12)  # four rows of three velocities
 
 
-@pytest.mark.quick("2.0")
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [0.2, 2.0])
 def test_derivatives(friction):
     """By velocity and coefficients, forwards and backwards, against central differences."""

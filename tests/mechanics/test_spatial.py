@@ -14,6 +14,7 @@ def moved(system, run):
     return np.asarray(system.group.batched(lambda g, xi: system.group.Ad(g) @ xi, run.g, run.xi, ndims=(None, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_rate", [0.0, 0.7])
 @pytest.mark.quick("0.7")
 def test_a_homogeneous_sphere_becomes_the_rolling_ball(table_rate):

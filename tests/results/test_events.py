@@ -537,7 +537,7 @@ def test_members_of_ensembles_have_all_zeros_of_their_runs(stop):
         assert runs.n_steps[i] == own.k[-1]
 
 
-@pytest.mark.quick("1")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_events_of_contacts_are_those_of_functions_that_steps_resolve(seed):
     """Random sums of oscillations of eight steps a period and more, of which many touch zero within one step."""
@@ -583,7 +583,7 @@ def test_a_vibration_that_sets_in_is_seen_at_its_own_frequency(dt):
     np.testing.assert_allclose(run.switches.t[:3], [0.3441981, 0.34669461, 0.36369023], atol=1e-8)
 
 
-@pytest.mark.quick("0.785")
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", [0.76, 0.785])
 def test_a_body_that_tumbles_by_a_quarter_of_a_turn_a_step_lands_in_time(phase, monkeypatch):
     body = gn.rolling(gn.rolling.disc(0.3), [0.01, 0.01, 0.015], 1.0, friction=0.3, restitution=0.5)

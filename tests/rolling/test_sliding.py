@@ -272,6 +272,7 @@ def test_coefficients_that_are_none_are_refused_when_they_are_given_later(change
     assert list(members.success) == [False, True]
 
 
+@pytest.mark.slow
 def test_starts_below_the_surface_and_backwards_are_refused():
     ball, start = dropped(-0.05)
     with pytest.raises(ValueError, match=r"g0 has the body 0\.05 m below the surface"):

@@ -87,7 +87,7 @@ def test_what_is_no_body_is_named(make, words):
         make()
 
 
-@pytest.mark.quick("on3")
+@pytest.mark.slow
 @pytest.mark.parametrize("on", [cylinder(1.0), sphere(1.2), cylinder(0.8, "x", "outside"), sphere(0.7, "outside")])
 def test_a_ball_touches_round_surfaces_as_by_newtons_method(on):
     """In closed form, with the derivatives of the general contact."""

@@ -706,7 +706,7 @@ def test_a_plastic_impact_is_one_transition(w, direction):
         np.testing.assert_allclose(run.g[-1], [w, 1.0], atol=1e-12)
 
 
-@pytest.mark.quick("3-1-6e-12")
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-12, 2e-12, 4e-12, 6e-12, 1e-11, 2e-11, 1e-10])
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("k", [3, 300])
