@@ -18,7 +18,7 @@ pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_DOCTESTS = sorted(p for p in (ROOT / "geonh").rglob("*.py") if ">>> " in p.read_text(encoding="utf-8"))
-LONG = {"control", "switching", "analysis", "a_snakeboard_parks", "robot_with_trailers"}
+LONG = {"control", "switching", "analysis", "rolling", "a_snakeboard_parks", "robot_with_trailers"}
 """Pages and examples that take 10 s and more."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -17,6 +17,7 @@ import numpy as np
 from geonh.engine import batch_of_one
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import Own
+from geonh.mechanics.soundness import OFF_GROUP
 from geonh.results.events import SlipEnds
 from geonh.results.nodes import Node
 from geonh.runs.event_loop import PASSES, Watched
@@ -264,7 +265,7 @@ class ModalBatch:
         transition, modes, owners = loop.transitions[at.which[0]], self._runs[0].common, group.taken(at.members)
         place = Place(at.t, points(at.g_vector, owners.begins.state.g), at.xi)
         left = loop.leaving(transition, self._own(owners.members, place))
-        plain, targets = np.isfinite(left.xi).all(axis=1), np.full(len(at.t), -1)
+        plain, targets = np.isfinite(left.xi).all(axis=1) & (left.gap <= OFF_GROUP), np.full(len(at.t), -1)
         sound = np.flatnonzero(plain)
         places = self._own(owners.members[sound], taken((at.t, left.g, left.xi), sound))
         try:

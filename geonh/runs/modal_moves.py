@@ -124,7 +124,7 @@ class Crossing:
             return t, *_after(_problem(problem, system, here, t - here.t), here)
 
         t, g, xi = lax.cond(move.at_once, lambda: (here.t, here.g, here.xi), crossed)
-        g, xi, _ = left_by((system, transition.reset, problem.clock.controls), Place(t, g, xi))
+        g, xi, *_ = left_by((system, transition.reset, problem.clock.controls), Place(t, g, xi))
         after = arrived_at((target, transition.reset is None, drifts), Place(t, g, xi))
         return flat(target, Place(t, after.g, after.xi))
 

@@ -23,6 +23,7 @@ from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
 from geonh.mechanics.own_values import Own
+from geonh.mechanics.soundness import OFF_GROUP, group_fault
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, SlipEnds, joined_crossings
 from geonh.results.modes import Modes, Switches, placed
@@ -307,7 +308,8 @@ class ModalRun:
         at, sides = self._instant(loop), self.sides.of(loop.guards)
         values = at.values[: len(sides)]
         for i in np.flatnonzero((np.abs(values) <= TINY) & (np.nan_to_num(sides) != 0)):
-            late = max(at.roundings[1][i], abs(at.change[i]), self.resting[0, i]) if values[i] * sides[i] <= 0 else 0.0
+            bounds = at.roundings[1][i], abs(at.change[i]), *self.resting[:, i]
+            late = max(bounds) if values[i] * sides[i] <= 0 else 0.0
             if abs(values[i]) <= max(at.roundings[0][i], late) and at.rates[i] * sides[i] < 0:
                 return _crossing(loop, i)
         return None
@@ -349,10 +351,14 @@ class ModalRun:
             which = next(i for i in range(which + 1) if i == which or (is_at_node and ahead[i]))
         transition = loop.transitions[which]
         name = transition.name
-        g, xi, p_before = first_of_batch(loop.leaving(transition, Own({}, batch_of_one(before))))
+        g, xi, p_before, gap = first_of_batch(loop.leaving(transition, Own({}, batch_of_one(before))))
         if not (np.isfinite(xi).all() and np.isfinite(vector(g)).all()):  # as of coefficients that are none
             self.status = Result.RESET
             return before
+        if not gap <= OFF_GROUP:
+            raise ValueError(
+                f"the reset of {name!r} at t = {before.t:g}: {group_fault(self.system, g, float(gap), 'g')}"
+            )
         try:
             chosen = transition.target if isinstance(transition.target, str) else transition.target(before.t, g, xi)
         except Exception as error:

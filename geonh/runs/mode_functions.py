@@ -104,11 +104,12 @@ class Differentials(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Place after the reset of a transition, and the momentum before it."""
+    """Place after the reset of a transition, the momentum before it, and the distance of the place from the group."""
 
     g: Any
     xi: Any
     p_before: Any
+    gap: Any
 
 
 class Arrived(NamedTuple):
@@ -269,7 +270,7 @@ def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
     (system, reset, controls), (t, g, xi) = tree, here
     p = system.momentum(system.at(g, t), xi)
     if reset is None:
-        return Left(g, xi, p)
+        return Left(g, xi, p, jnp.zeros(()))
     if hasattr(reset, "driven_by"):
         reset = reset.driven_by(Clock(t, jnp.ones(()), controls).control(0))
     more = (system.parameters,) if takes_parameters(reset, RESET, "reset") else ()
@@ -287,7 +288,8 @@ def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
 
     if not isinstance(reset, eqx.Module) and inspected("reset", jax.make_jaxpr(partial(moved, reset))(t, g, xi, *more)):
         reset = careful(reset)
-    return Left(*moved(reset, t, g, xi, *more), p)
+    g, xi = moved(reset, t, g, xi, *more)
+    return Left(g, xi, p, system.group.gap(g))
 
 
 def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:

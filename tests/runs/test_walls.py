@@ -340,6 +340,22 @@ def test_a_wall_that_one_mode_knows_in_axes_of_the_body(c, direction, method):
     assert (run.g[:, :3, 3] @ n - c).min() > -1e-12 - 1e-13 * c
 
 
+@pytest.mark.parametrize("off", [1e-12, 1e-3])
+def test_a_reset_to_a_place_off_the_group_is_refused(off):
+    body = gn.System(SE3(), metric=[0.1, 0.2, 0.25, 1, 1, 1], potential=lambda g: G * g[2, 3])
+    floor = gn.Event(lambda t, g, xi, lam: g[2, 3], direction=-1, name="floor")
+    modes = gn.Modes({"a": body}, [gn.Transition("a", floor, "a", lambda t, g, xi: (g.at[0, 1].add(off), -0.5 * xi))])
+    g0, dt = np.eye(4), 0.05
+    g0[2, 3] = 0.5
+    settings = {"mode": "a", "dt": dt, "n_steps": 8}
+    if off > 1e-9:
+        with pytest.raises(ValueError, match=r"reset of 'floor' at t = 0\.319\d*: g does not lie on SE\(3\)"):
+            gn.solve(modes, g0=g0, xi0=np.zeros(6), **settings)
+    else:
+        R = gn.solve(modes, g0=g0, xi0=np.zeros(6), **settings).g[-1, :3, :3]
+        np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-15)
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_both_walls_of_a_corner_are_met_from_mode_to_mode_with_guards_of_their_own(factor):
     turn = [lambda t, x, xi, i=i: xi.at[i].multiply(-1.0) for i in (0, 1)]
