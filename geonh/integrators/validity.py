@@ -137,8 +137,8 @@ class Result(IntEnum):
     )
     RESET = (
         19,
-        "the reset of a transition gives a place or a velocity that is not finite; look at it, and at the coefficients "
-        "that it takes",
+        "the reset of a transition gives a place or a velocity that is not finite; look at it, at the coefficients "
+        "that it takes, and at whether a body lands flat, which then touches at no single point",
     )
     GUARD = (
         20,

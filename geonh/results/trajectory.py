@@ -131,19 +131,31 @@ class Trajectory(Record):
         return text
 
     @property
+    def _last_problem(self) -> Problem | None:
+        """Problem of the last step, in its mode; None if it is not known, as after a transition in the step."""
+        if self.system is None or self.method is None or self.clock is None or self.state is None:
+            return None
+        if self.modes is None or self.switches is None:
+            return self.problem
+        if len(self.switches.k) and self.switches.k[-1] >= self.state.k:
+            return None
+        return self.problem._replace(system=self.modes.systems[int(self.attributes["state_mode"])])
+
+    @property
     def _fault(self) -> str:
         """Description of the failure of the last step."""
         message, no_number, reasons = self.status.message, self.status is Result.NOT_FINITE, []
-        if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
+        problem = self._last_problem
+        if problem is not None and self.state is not None:
             if self.status is Result.NEWTON:
-                residual = float(computed(_residual, self.problem, self.state))
+                residual = float(computed(_residual, problem, self.state))
                 no_number = not np.isfinite(residual)
                 if not residual < 1e-12:  # of methods whose step is not one equation it says nothing
                     message += f" (residual of the implicit step {residual:.2g})"
-            reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
-        if self.status is Result.PAINLEVE and self.system is not None and self.state is not None:
-            here = float(computed(_determinant, self.system, (self.t[-1], self.state.g, self.state.p_minus)))
-            message += f" (their determinant, 1 without these forces, is {here:.3g} at the last node)"
+            reasons = no_numbers(problem.system, problem.clock, self.state) if no_number else []
+            if self.status is Result.PAINLEVE:
+                here = float(computed(_determinant, problem.system, (self.t[-1], self.state.g, self.state.p_minus)))
+                message += f" (their determinant, 1 without these forces, is {here:.3g} at the last node)"
         if self.status is Result.SWITCHES and self.switches is not None and len(self.switches.t):
             source, target = (self.switches.names[which[-1]] for which in (self.switches.source, self.switches.target))
             message += f" (the last was from {source!r} to {target!r})"

@@ -32,6 +32,9 @@ SLACK = 1e-13
 BELOW = 1e-9
 """Depth below the surface, m, at which a free body may begin, as one that just lands; gap at which one touches it."""
 
+OFF = 1e-9
+"""Largest change of velocities at a contact, relative to 1 + |ξ|, by a motion of ``SLACK``, of one that is a point."""
+
 
 class Gap(eqx.Module):
     """Height of a contact above its surface, φ, as a guard; a body lands at φ = −``SLACK``, and leaves from there.
@@ -117,7 +120,8 @@ def touching(closed: System, grips: Sequence[Grip], t: Any, g: Any) -> Touching:
 
 class Landing(eqx.Module):
     """Point and velocity after an impact of all contacts that are closed; those that stay so are put on their surfaces,
-    the others where they would land.
+    the others where they would land. The velocity is nan of a body that lands flat, whose contact such a small motion
+    carries elsewhere.
 
     Parameters
     ----------
@@ -142,9 +146,9 @@ class Landing(eqx.Module):
         return ""
 
     def __call__(self, t: Array, g: Any, xi: Array) -> tuple[Any, Array]:
-        near = touching(self.closed, self.grips, t, g)
+        near = self._touching(t, g)
         g = self._moved(t, g, xi, near, -near.heights)
-        x, at, parameters = self.bare.at(g, t), touching(self.closed, self.grips, t, g), self.closed.parameters
+        x, at, parameters = self.bare.at(g, t), self._touching(t, g), self.closed.parameters
         rows = jnp.where(at.touches[:, None, None], at.rows, 0.0)
         right = jnp.where(at.touches[:, None], at.right, 0.0)
         approach = jnp.max(right[:, 0] - rows[:, 0] @ xi)
@@ -153,7 +157,12 @@ class Landing(eqx.Module):
         after = collided(self.bare, x, xi, Contacts(rows[:, 0], rows[:, 1:], right, mu, e)).xi
         holds = kept(rows @ after - right, after)
         after = self._held(x, after, rows.reshape(-1, xi.size), right.ravel(), holds.ravel())
-        return self._moved(t, g, after, at, jnp.where(holds[:, 0], 0.0, -SLACK)), after
+        g = self._moved(t, g, after, at, jnp.where(holds[:, 0], 0.0, -SLACK))
+        held = jnp.where(holds & at.touches[:, None], self._touching(t, g).velocities(after), 0.0)
+        return g, unless_flat(after, held)
+
+    def _touching(self, t: Any, g: Any) -> Touching:
+        return touching(self.closed, self.grips, t, g)
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
@@ -174,6 +183,13 @@ class Landing(eqx.Module):
         lifts = changes(self.bare, x, xi, rows)
         response = jnp.where(some[:, None] & some, rows @ lifts.T, 0.0) + jnp.diag(jnp.where(some, 0.0, 1.0))
         return solve(response, jnp.where(some, by, 0.0)) @ lifts
+
+
+def unless_flat(xi: Array, changes: Array) -> Array:
+    """Velocity after an impact, or nan if velocities at the contact change by more than rounding where it is moved by
+    ``SLACK``: so they do at the contact of a body that lies flat.
+    """
+    return jnp.where(jnp.max(jnp.abs(changes)) <= OFF * (1 + jnp.max(jnp.abs(xi))), xi, jnp.nan)
 
 
 def kept(velocities: Array, xi: Array) -> Array:

@@ -45,7 +45,7 @@ from geonh.results.events import ContactEvent, SlipEnds
 from geonh.results.modes import Modes, Transition
 from geonh.rolling.beginnings import BEGINNING, beginning
 from geonh.rolling.forces import contact_velocity, normal_force, slip
-from geonh.rolling.landing import RESTING, Gap
+from geonh.rolling.landing import RESTING, SLACK, Gap, unless_flat
 
 CLOSE = 1e-9
 """Margin of the friction cone, relative to the normal force, that counts as within it."""
@@ -140,7 +140,7 @@ class _Settled(eqx.Module):
 
 
 class Landed(eqx.Module):
-    """Velocity after an impact with the surface, by Chatterjee and Ruina's law.
+    """Velocity after an impact with the surface, by Chatterjee and Ruina's law; nan of a body that lands flat.
 
     Of one that stays without slip, with what ``slide`` does it: a slip that begins, where the friction cone demands
     that. Without ``slide`` the slip is zero, and the guards of the next mode decide.
@@ -193,7 +193,10 @@ class Landed(eqx.Module):
                 lambda: _Settled(self.roll, slide, u=self.u)(t, g, sticking.xi),
             )
 
-        return lax.cond(sticks, stuck, slips)
+        after = lax.cond(sticks, stuck, slips)
+        lift = jnp.where(approach < 0, SLACK / approach, 0.0) * (xi - smooth.xi)
+        moved = contact_velocity(t, self.free.group.compose(g, self.free.group.exp(lift)), after, parameters)
+        return unless_flat(after, moved.relative - contact_velocity(t, g, after, parameters).relative)
 
 
 class _Next(eqx.Module):

@@ -34,8 +34,9 @@ from geonh.runs.mode_functions import Place
 from geonh.runs.start import as_start, known_sound
 from geonh.runs.switching import as_forward_span, refuse_for_modes
 
-SHORT = 1e-4
-"""Part of a step below which a move is brief."""
+SHORT = 1e-2
+"""Part of a step below which a move is brief: derivatives of an implicit step by its length have an error of a rounding
+divided by the length."""
 SAME = 1e-8
 """Tolerance, relative to 1 and their largest entry, within which a move done again ends at the same place."""
 

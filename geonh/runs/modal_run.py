@@ -35,7 +35,7 @@ from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps
 from geonh.runs.sides import Crossed, Sides
 
-MOST = 1000
+MOST, MOST_FAILURES = 1000, 200
 """Most transitions, and most parts that fail, within one step."""
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""
@@ -277,7 +277,7 @@ class ModalRun:
             elif self.status is not Result.SUCCESS:
                 failure, length, self.status = self.status, part / 2, Result.SUCCESS
                 failures, turned = failures + 1, turned or failure is Result.CHART
-                if abs(length) < SHORTEST * abs(end - begin) or failures > MOST:
+                if abs(length) < SHORTEST * abs(end - begin) or failures > MOST_FAILURES:
                     self.status = failure
                     return
             elif guard is None and is_long and self._has_missed(loop, watched.values):

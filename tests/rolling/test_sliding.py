@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 import geonh as gn
 from geonh import rolling
+from geonh.integrators import Result
 from geonh.rolling.forces import contact_velocity
 
 G = 9.81
@@ -286,6 +287,21 @@ def test_starts_below_the_surface_and_backwards_are_refused():
         gn.solve(ball, **{**start, "g0": above, "n_steps": None, "t_end": -1.0})
     with pytest.raises(ValueError, match=r"dt must be positive, got -0.01: .* go forward in time"):
         gn.solve(ball, **{**start, "g0": above, "dt": -0.01})
+
+
+@pytest.mark.parametrize(("tilt", "restitution"), [(0.0, 0.5), (0.0, 0.0), (1e-9, 0.0), (1e-3, 0.5)])
+@pytest.mark.quick("0.0-0.5")
+def test_a_disc_that_lands_flat_ends_in_words(tilt, restitution):
+    """It has no point of contact, or one that a rounding moves; one of 1e-3 rad rocks on its rim, and ends so."""
+    disc = rolling(rolling.disc(1.0, axis=(0, 0, 1)), [0.25, 0.25, 0.5], 1.0, friction=0.3, restitution=restitution)
+    g0, (c, s) = np.eye(4), (np.cos(tilt), np.sin(tilt))
+    g0[1:3, 1:3], g0[2, 3] = [[c, -s], [s, c]], 1.5
+    xi0 = [0.0, 0.0, 0.0, 0.5, 0.0, 0.0]
+    run = gn.solve(disc, "gauss4", mode="free", g0=g0, xi0=xi0, dt=0.01, n_steps=100, throw=False)
+    assert run.status.failed
+    assert not tilt or np.diff(run.energy).max() < 1e-6 * run.energy[0]
+    assert tilt or (run.status is Result.RESET and "lands flat" in run.message)
+    assert "step " in run.message
 
 
 @pytest.mark.slow

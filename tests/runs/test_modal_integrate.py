@@ -190,6 +190,25 @@ def test_a_ball_that_slides_then_rolls():
 
 
 @pytest.mark.slow
+def test_a_ball_that_rebounds_until_it_rolls():
+    """Sixteen flights, the last of 2e-7 s: derivatives by lengths of steps so short are of the explicit method."""
+    ball = rolling(rolling.ball(0.7), [0.25] * 3, 1.2, friction=0.25, restitution=0.4)
+
+    def end(p):
+        g0, xi0 = jnp.eye(4).at[2, 3].set(0.7 + p[0]), jnp.stack([0.3, p[1], 0.2, p[2], 0.4, 0.0])
+        run = gn.integrate(ball, "gauss4", mode="free", g0=g0, xi0=xi0, dt=0.01, n_steps=24, most_switches=20)
+        return jnp.concatenate([run.g[-1, :3, 3], run.xi[-1]]), run.n_switches
+
+    with gn.float64():
+        at, h = jnp.array([0.05, 1.0, 0.8]), 1e-5
+        assert int(end(at)[1]) == 16
+        found = np.asarray(jax.jacfwd(lambda p: end(p)[0])(at))
+        for k, way in enumerate(np.eye(3)):
+            near, far = ((end(at + s * way)[0] - end(at - s * way)[0]) / (2 * s) for s in (h, 2 * h))
+            np.testing.assert_allclose(found[:, k], (4 * near - far) / 3, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.slow
 def test_what_is_refused():
     given = {"mode": "flight", "g0": [1.0], "xi0": [0.0], "dt": 0.02, "n_steps": 10}
     with gn.float64():
