@@ -31,9 +31,8 @@ SLACK = 1e-13
 """Penetration, in metres, at which a body lands: more than rounding, so that one that has just left does not."""
 BELOW = 1e-9
 """Depth below the surface, m, at which a free body may begin, as one that just lands; gap at which one touches it."""
-
-OFF = 1e-9
-"""Largest change of velocities at a contact, relative to 1 + |ξ|, by a motion of ``SLACK``, of one that is a point."""
+OFF = 1e-6
+"""Largest change of velocities at a contact that is a point, relative to 1 + |ξ|, as it is moved onto the surface."""
 
 
 class Gap(eqx.Module):
@@ -157,9 +156,9 @@ class Landing(eqx.Module):
         after = collided(self.bare, x, xi, Contacts(rows[:, 0], rows[:, 1:], right, mu, e)).xi
         holds = kept(rows @ after - right, after)
         after = self._held(x, after, rows.reshape(-1, xi.size), right.ravel(), holds.ravel())
-        g = self._moved(t, g, after, at, jnp.where(holds[:, 0], 0.0, -SLACK))
-        held = jnp.where(holds & at.touches[:, None], self._touching(t, g).velocities(after), 0.0)
-        return g, unless_flat(after, held)
+        changes = near.velocities(after) - at.velocities(after)
+        after = unless_flat(after, jnp.where(near.touches[:, None] & at.touches[:, None], changes, 0.0))
+        return self._moved(t, g, after, at, jnp.where(holds[:, 0], 0.0, -SLACK)), after
 
     def _touching(self, t: Any, g: Any) -> Touching:
         return touching(self.closed, self.grips, t, g)
@@ -186,8 +185,8 @@ class Landing(eqx.Module):
 
 
 def unless_flat(xi: Array, changes: Array) -> Array:
-    """Velocity after an impact, or nan if velocities at the contact change by more than rounding where it is moved by
-    ``SLACK``: so they do at the contact of a body that lies flat.
+    """Velocity after an impact, or nan if velocities at the contact change as it is moved onto the surface, which it is
+    but for ``SLACK``: so they do at the contact of a body that lies flat.
     """
     return jnp.where(jnp.max(jnp.abs(changes)) <= OFF * (1 + jnp.max(jnp.abs(xi))), xi, jnp.nan)
 

@@ -35,7 +35,7 @@ from geonh.runs.mode_functions import Place, point, vector
 from geonh.runs.mode_loop import TINY, Loops, ModeLoop, for_stiff_steps
 from geonh.runs.sides import Crossed, Sides
 
-MOST, MOST_FAILURES = 1000, 200
+MOST, MOST_FAILURES = 1000, 500
 """Most transitions, and most parts that fail, within one step."""
 SHORTEST = 2.0**-40
 """Shortest part of a step that fails, relative to it."""

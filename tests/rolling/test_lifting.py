@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import geonh as gn
 from geonh import rolling
-from geonh.bodies import Joint, Link, Wheel, tree
+from geonh.bodies import Joint, Link, Rolling, Wheel, tree
 from geonh.groups import Translations
 from geonh.integrators import Result
 from geonh.rolling import slipping
@@ -267,6 +267,20 @@ def test_a_known_force_has_no_impulse():
 def test_contacts_with_heights_all_have_a_restitution():
     with pytest.raises(ValueError, match="give that of 'rear' too"):
         slipping(scooter(), {"rear": (0, 0.3, 0), "front": (1, 0.3, 1)}, restitution={"front": 0.3})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restitution", [0.0, 0.5])
+def test_a_link_that_lands_flat_ends_in_words(restitution):
+    disc = Link("disc", 1.0, inertia=(0.25, 0.25, 0.5), joint=Joint("free", "pose"))
+    contact = Rolling("disc", rolling.disc(1.0, axis=(0, 0, 1)))
+    modes = slipping(tree([disc], contacts=[contact]), {"rim": ("disc", 0.3, "disc")}, restitution=restitution)
+    g0 = (np.eye(4),)
+    g0[0][2, 3] = 1.5
+    given = {"g0": g0, "xi0": [0.0, 0.0, 0.0, 0.5, 0.0, 0.0], "dt": 0.01, "n_steps": 100}
+    run = gn.solve(modes, "gauss4", mode=modes.names[-1], throw=False, **given)
+    assert run.status is Result.RESET
+    assert "lands flat" in run.message
 
 
 @pytest.mark.slow
