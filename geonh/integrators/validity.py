@@ -128,7 +128,8 @@ class Result(IntEnum):
     SLIP = (
         17,
         "the direction of the slip turns by more than a third of a right angle within one step, as where the "
-        "slip nearly vanishes; lower dt, or take Modes, which part such a step",
+        "slip nearly vanishes, or a disc comes to lie flat; lower dt, or take Modes, which part a step as far as that "
+        "helps",
     )
     MODE = (
         18,

@@ -125,7 +125,8 @@ class Trajectory(Record):
             return f"{self.attributes['system']}: {self.status.message} after its last node, t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
         t = self.t0 + step * self.dt if self.state.t is None else float(self.state.t)
-        text = f"{self.attributes['system']}: step {step}, t = {t:.6g}: {self._fault}"
+        mode = "" if self.nodes.mode is None else f" in mode {str(self.mode[-1])!r}"
+        text = f"{self.attributes['system']}{mode}: step {step}, t = {t:.6g}: {self._fault}"
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text

@@ -255,7 +255,7 @@ class ModalBatch:
         if loop.takes_energy:
             begin = Place(step.t0 + states.k * step.dt, states.g, step.what.xi)
             motion = Motion(begin, Place(crossed.t, points(crossed.g_vector, states.g), crossed.xi))
-            fails |= loop.gains(Own(values, motion))
+            fails |= loop.errs(Own(values, motion))
         return fails
 
     def _switched(self, loop: ModeLoop, group: Group, at: Crossed, stiff: bool) -> np.ndarray:

@@ -379,9 +379,14 @@ class ModalRun:
         after = Own({}, batch_of_one(Place(before.t, g, xi)))
         arrived = first_of_batch(self.loop.arriving(after, transition.reset is None))
         if not arrived.residual <= OFF * (1 + np.abs(arrived.xi).max(initial=0.0)):
+            off = f"leads off the constraints of {chosen!r} at t = {before.t:g}: residual {arrived.residual:.2g}"
+            if transition.reset is None:
+                raise ValueError(
+                    f"the transition {transition.name!r} {off}; let its guard be zero where the place is on them, or "
+                    "give a reset= that leads there"
+                )
             raise ValueError(
-                f"the reset of {transition.name!r} leads off the constraints of {chosen!r} at t = {before.t:g}: "
-                f"residual {arrived.residual:.2g}; leave reset= out to have place and velocity projected on them"
+                f"the reset of {transition.name!r} {off}; leave reset= out to have the velocity projected on them"
             )
         self.add(np.concatenate([[float(k)], vector(arrived.g), arrived.p, arrived.p])[None], at)
         self.switches.append(Switch(k, float(before.t), source, target, g_before, before.xi, arrived.xi, which, row))

@@ -43,7 +43,7 @@ ROUNDING = 1e-10
 PLACES = 8
 """Bound of the roundings of the place in a step, relative to one."""
 FAR = 1e-3
-"""Residual of holonomic constraints, m, that is no rounding: the reset leads to a place off them."""
+"""Residual of holonomic constraints, m, that is no rounding: the transition leads to a place off them."""
 MUCH = 1e3
 """Largest residual of the velocity after a reset that is due to a drift, relative to it."""
 
@@ -131,7 +131,7 @@ def next_timed(problem: Problem, timed: Timed) -> tuple[Timed, Array]:
     after, status = next_watched(problem, before)
     if takes_energy(problem.system):
         motion = Motion(*(_place(problem, watched) for watched in (before, after)))
-        is_too_long = (before.armed >= 0) & rises(problem.system, motion)
+        is_too_long = (before.armed >= 0) & errs_in_energy(problem.system, motion)
         status = jnp.where((status == 0) & is_too_long, np.int32(Result.STEP), status)
     return timed._replace(what=after), status
 
@@ -161,14 +161,20 @@ def takes_energy(system: System) -> bool:
     )
 
 
-def rises(system: System, motion: Motion) -> Array:
+def errs_in_energy(system: System, motion: Motion) -> Array:
     """True if the energy is higher at the end of a motion, by more than its error where steps are short enough, and no
-    contact is with something that moves by itself.
+    contact is with something that moves by itself; or lower, if there are no forces that take it.
     """
     (before, kinetic, p), (after, later, q) = (_energies(system, place) for place in motion)
     rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after)) + _work_of_rounding(motion, q - p)
     carried = jnp.any(jnp.stack([_is_carried(system, place) for place in motion]))
-    return (after - before > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
+    gain = after - before if takes_some(system) else jnp.abs(after - before)
+    return (gain > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
+
+
+def takes_some(system: System) -> bool:
+    """True if forces, or those of multipliers, may take energy."""
+    return system.forces is not None or system.multiplier_forces is not None
 
 
 def _work_of_rounding(motion: Motion, change: Array) -> Array:
@@ -293,8 +299,8 @@ def left_by(tree: tuple[System, Callable | None, Any], here: Place) -> Left:
 
 
 def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:
-    """Place on the constraints of a system, onto which the velocity is projected if wanted; else the residual has that
-    of a place far off the holonomic ones. Of a method that drifts off these a place is left where it is, with a
+    """Place on the constraints of a system, onto which the velocity is projected if wanted, and their residual, with
+    that of a place far off the holonomic ones. Of a method that drifts off these a place is left where it is, with a
     velocity along them.
     """
     (system, projects, drifts), (t, g, xi) = tree, here
@@ -303,7 +309,7 @@ def arrived_at(tree: tuple[System, bool, bool], here: Place) -> Arrived:
     if projects or not drifts:
         g, _ = onto(system, g, t)
     x, on = system.at(g, t), system.projected_velocity
-    missed = jnp.zeros(()) if projects or drifts else jnp.where(off > FAR, off, 0.0)
+    missed = jnp.zeros(()) if drifts else jnp.where(off > FAR, off, 0.0)
     if projects:
         xi = on(x, xi)
     elif drifts and system.holonomic is not None:  # the velocity is off by as much

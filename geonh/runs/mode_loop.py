@@ -46,13 +46,13 @@ from geonh.runs.mode_functions import (
     differentials_at,
     drifts_off,
     entered,
+    errs_in_energy,
     isolated_timed,
     left_by,
     located_timed,
     next_timed,
     next_until,
     point,
-    rises,
     rounded_at,
     row_timed,
     row_until,
@@ -277,7 +277,7 @@ class ModeLoop(Watching):
 
     def _failure(self, here: Watched, after: Watched, zeros: Zeros) -> Result:
         """Reason why a step with these zeros is to be made in parts; SUCCESS if there is none. It is too long where the
-        energy has risen, or the guard of a transition jumps, until the first zero that counts; or where shorter steps
+        energy is in error, or the guard of a transition jumps, until the first zero that counts; or where shorter steps
         fail, beyond which that zero was found.
         """
         jumps = zeros.jumped & ~self.crosses_both_ways[zeros.which]
@@ -292,7 +292,7 @@ class ModeLoop(Watching):
             return failure
         begin = Place(self.clock.t0 + here.state.k * self.clock.dt, here.state.g, here.xi)
         step = Motion(begin, Place(zeros.t[first], point(zeros.g_vector[first], begin.g), zeros.xi[first]))
-        return Result.STEP if first_of_batch(self.gains(_alone(step))) else failure
+        return Result.STEP if first_of_batch(self.errs(_alone(step))) else failure
 
     def _record(self, here: Watched) -> Result:
         """GUARD beside the results of other loops: if a guard is nan after a step, and no transition is before."""
@@ -369,10 +369,10 @@ class ModeLoop(Watching):
         return takes_energy(self.system)
 
     @cached_property
-    def gains(self) -> Callable[[Own], Any]:
-        """Program of ``rises`` of motions with a first axis."""
+    def errs(self) -> Callable[[Own], Any]:
+        """Program of ``errs_in_energy`` of motions with a first axis."""
         begin = self._beginning(self.begin)
-        return self._program(rises, self.system, Motion(begin, begin))
+        return self._program(errs_in_energy, self.system, Motion(begin, begin))
 
     def buffer(self, n_nodes: int) -> np.ndarray:
         """Buffer for the rows of that many nodes."""

@@ -476,6 +476,9 @@ def test_a_reset_to_a_place_off_the_constraints_is_refused():
     modes = gn.Modes({"a": fall, "b": shelf}, [gn.Transition("a", floor, "b", lambda t, x, xi: (x, xi.at[1].set(0.0)))])
     with pytest.raises(ValueError, match=r"the reset of 'floor' leads off the constraints of 'b' .* residual 0\.5"):
         gn.solve(modes, mode="a", g0=[0.0, 1.0], xi0=[0.5, 0.0], dt=0.02, n_steps=40)
+    modes = gn.Modes({"a": fall, "b": shelf}, [gn.Transition("a", floor, "b")])
+    with pytest.raises(ValueError, match=r"the transition 'floor' leads off the constraints of 'b' .* residual 0\.5"):
+        gn.solve(modes, mode="a", g0=[0.0, 1.0], xi0=[0.5, 0.0], dt=0.02, n_steps=40)
 
 
 @pytest.mark.parametrize("from_file", [False, True])
