@@ -87,7 +87,7 @@ apart = 2 * r + 1e-4
 rack = [[0.0, 0.0], [apart * np.sqrt(0.75), apart / 2], [apart * np.sqrt(0.75), -apart / 2]]
 g0 = np.zeros((len(names), 5))
 g0[:, :2] = [[-0.5, 0.004], *rack]
-figure, axes = plt.subplots(1, 3, figsize=(10, 4), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharex=True, sharey=True)
 for axis, english in zip(axes, (-80.0, 0.0, 80.0), strict=True):
     xi0 = np.zeros((len(names), 5))
     xi0[0] = [3.0, 0.0, 0.0, 0.0, english]
@@ -102,4 +102,4 @@ for axis, english in zip(axes, (-80.0, 0.0, 80.0), strict=True):
         axis.add_patch(plt.Circle((x[-1], y[-1]), r, color=f"C{k}", alpha=0.5))
     axis.set(xlabel="x (m)", aspect="equal", title=f"English {english:.0f} rad/s")
 axes[0].set(ylabel="y (m)")
-axes[0].legend(loc="upper left")
+axes[0].legend(loc="lower left")
