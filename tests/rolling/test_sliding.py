@@ -303,10 +303,10 @@ def test_a_thick_coin_that_rocks_keeps_its_energy_while_it_rolls():
     assert np.abs(np.diff(run.energy)[rolls]).max() < 5e-3
 
 
-@pytest.mark.parametrize(("tilt", "restitution"), [(0.0, 0.5), (0.0, 0.0), (1e-9, 0.0), (1e-3, 0.5)])
+@pytest.mark.parametrize(("tilt", "restitution"), [(0.0, 0.5), (0.0, 0.0), (1e-9, 0.0)])
 @pytest.mark.quick("0.0-0.5")
 def test_a_disc_that_lands_flat_ends_in_words(tilt, restitution):
-    """It has no point of contact, or one that a rounding moves; one of 1e-3 rad rocks on its rim, and ends so."""
+    """It has no point of contact, or one that a rounding moves."""
     disc = rolling(rolling.disc(1.0, axis=(0, 0, 1)), [0.25, 0.25, 0.5], 1.0, friction=0.3, restitution=restitution)
     g0, (c, s) = np.eye(4), (np.cos(tilt), np.sin(tilt))
     g0[1:3, 1:3], g0[2, 3] = [[c, -s], [s, c]], 1.5
