@@ -168,13 +168,10 @@ def errs_in_energy(system: System, motion: Motion) -> Array:
     (before, kinetic, p), (after, later, q) = (_energies(system, place) for place in motion)
     rounding = ROUNDING * jnp.maximum(jnp.abs(before), jnp.abs(after)) + _work_of_rounding(motion, q - p)
     carried = jnp.any(jnp.stack([_is_carried(system, place) for place in motion]))
-    gain = after - before if takes_some(system) else jnp.abs(after - before)
-    return (gain > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
-
-
-def takes_some(system: System) -> bool:
-    """True if forces, or those of multipliers, may take energy."""
-    return system.forces is not None or system.multiplier_forces is not None
+    error = after - before
+    if system.forces is None and system.multiplier_forces is None:
+        error = jnp.abs(error)
+    return (error > GAIN * jnp.maximum(kinetic, later) + rounding) & ~carried
 
 
 def _work_of_rounding(motion: Motion, change: Array) -> Array:
