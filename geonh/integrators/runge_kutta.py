@@ -30,7 +30,7 @@ g_{k+1}τ(s)⁻¹, with the same shift s, normal to φ = 0 in the centre c, so t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -67,8 +67,7 @@ from geonh.integrators.tableaux import (
     GAUSS,
     RK4,
     estimated,
-    stages,
-    weighted,
+    weighted_slopes,
 )
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
@@ -128,17 +127,18 @@ class RKMK(RetractingIntegrator):
         return explicit(self.stages_order, reference, embedded)
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
-        return self._step(system, clock, state, TABLEAUX[self.stages_order][0])[0]
+        return self._step(system, clock, state, TABLEAUX[self.stages_order][0], ())[0]
 
     def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
         """Step, and the difference of the embedded solution from it, in σ and in ξ: shape=[2n]."""
         embedded, n = EMBEDDED[self.stages_order], system.group.dim
-        made, slopes = self._step(system, clock, state, embedded.a)
-        return made, jnp.concatenate([estimated(embedded, [s[i : i + n] for s in slopes], n, clock.dt) for i in (0, n)])
+        made, errors = self._step(system, clock, state, embedded.a, embedded.weights)
+        return made, jnp.concatenate([estimated([error[i : i + n] for error in errors]) for i in (0, n)])
 
-    def _step(self, system: System, clock: Clock, state: State, a: np.ndarray) -> tuple[Outcome, list[Array]]:
-        """Step, and the slopes (σ̇, ẇ, ξ) at the stages in the rows of a, shape=[3n] each."""
-        b = TABLEAUX[self.stages_order][1]
+    def _step(
+        self, system: System, clock: Clock, state: State, a: np.ndarray, weights: Sequence[np.ndarray]
+    ) -> tuple[Outcome, list[Array]]:
+        """Step, and the sums of the slopes (σ̇, ẇ, ξ) with some weights, shape=[3n] each; rows of a are the stages."""
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         w = system.velocity_along(x, state.p_minus)
@@ -150,12 +150,13 @@ class RKMK(RetractingIntegrator):
             xi, rate = rates(system, t, stage, w + change[n : 2 * n], N, clock.between(t))
             return jnp.concatenate([xi if begins else tau.dtau_inv(group, -sigma) @ xi, rate, xi])
 
-        slopes = stages(slope, a, 3 * n, h, loop=len(a) > FEW_STAGES and n > FEW_VELOCITIES)
-        sigma, change, turned = jnp.split(weighted(b, slopes, 3 * n, h), 3)
+        weights, loop = [TABLEAUX[self.stages_order][1], *weights], len(a) > FEW_STAGES and n > FEW_VELOCITIES
+        sums, *errors = weighted_slopes(slope, a, weights, 3 * n, h, loop=loop)
+        sigma, change, turned = jnp.split(sums, 3)
         g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + change, N)
-        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), slopes
+        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged), errors
 
 
 class CommutatorFree(Integrator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -206,17 +206,9 @@ EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (
 """Tableau, order, and length of the real interval of stability."""
 
 
-def weighted(weights: np.ndarray, slopes: list[Array], size: int, h: Array | float = 1.0) -> Array:
-    """Weighted sum Σ hwᵢ sᵢ over the slopes that exist and the nonzero weights."""
-    total = jnp.zeros(size)
-    for weight, slope in zip(weights, slopes, strict=False):
-        total = total + h * weight * slope if weight else total
-    return total
-
-
-def estimated(embedded: Embedded, slopes: list[Array], size: int, h: Array) -> Array:
-    """Error estimate, shape=[size], of a step of length h with these slopes."""
-    error, *other = (weighted(weights, slopes, size, h) for weights in embedded.weights)
+def estimated(errors: Sequence[Array]) -> Array:
+    """Error estimate, shape=[n], from the sums of an embedded method's weights."""
+    error, *other = errors
     if not other:
         return error
     square = jnp.sum(error**2)
@@ -229,24 +221,46 @@ def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
 
 
-def stages(
-    slope: Callable[[Any, Array], Array], a: np.ndarray, size: int, h: Array, *, loop: bool = False
+def weighted_slopes(
+    slope: Callable[[Any, Array], Array],
+    a: np.ndarray,
+    weights: Sequence[np.ndarray],
+    size: int,
+    h: Array,
+    *,
+    loop: bool = False,
 ) -> list[Array]:
-    """Slopes kᵢ = slope(cᵢ, hΣaᵢⱼkⱼ), shape=[size], at the stages in the rows of a; c in units of the step.
+    """Sums hΣwᵢkᵢ, shape=[size], for each of some weights w, of the slopes kᵢ = slope(cᵢ, hΣaᵢⱼkⱼ) at the stages in the
+    rows of a; c in units of the step.
 
-    In a loop the program is as short as that of two stages.
+    Stages of which each depends on the one before alone, as those of the classical method, and others where asked are in
+    a loop: the program is as short as that of two stages.
     """
-    slopes = [slope(0.0, jnp.zeros(size))]
-    if not loop:
+    first, one_by_one = slope(0.0, jnp.zeros(size)), not np.any(np.tril(a, -2)) and len(a) > 2
+    if not loop and not one_by_one:
+        slopes = [first]
         for row in a[1:]:
-            slopes.append(slope(float(np.sum(row)), weighted(row, slopes, size, h)))
-        return slopes
-    square, c = jnp.asarray(np.pad(a, [(0, 0), (0, len(a) - a.shape[1])])), jnp.asarray(a.sum(axis=1))
+            slopes.append(slope(float(np.sum(row)), _weighted(row, slopes, size, h)))
+        return [_weighted(w, slopes, size, h) for w in weights]
+    square = np.pad(a, [(0, 0), (0, len(a) - a.shape[1])])
+    rows = jnp.asarray(np.diag(square, -1)[:, None] if one_by_one else square[1:])
+    c, w = jnp.asarray(a.sum(axis=1)[1:]), jnp.asarray([np.pad(w, (0, len(a) - len(w))) for w in weights]).T
 
-    def following(i: Array, known: Array) -> Array:
-        return known.at[i].set(slope(c[i], h * square[i] @ known))
+    def following(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        known, sums = carry
+        k = slope(c[i], h * rows[i] @ known)
+        return k[None] if one_by_one else known.at[i + 1].set(k), sums + jnp.outer(h * w[i + 1], k)
 
-    return list(lax.fori_loop(1, len(a), following, jnp.zeros((len(a), size)).at[0].set(slopes[0])))
+    known = first[None] if one_by_one else jnp.zeros((len(a), size)).at[0].set(first)
+    return list(lax.fori_loop(0, len(c), following, (known, jnp.outer(h * w[0], first)))[1])
+
+
+def _weighted(weights: np.ndarray, slopes: list[Array], size: int, h: Array) -> Array:
+    """Weighted sum hΣwᵢkᵢ over the slopes that exist and the nonzero weights."""
+    total = jnp.zeros(size)
+    for weight, slope in zip(weights, slopes, strict=False):
+        total = total + h * weight * slope if weight else total
+    return total
 
 
 def explicit_step(
@@ -254,5 +268,4 @@ def explicit_step(
 ) -> Array:
     """Explicit Runge–Kutta step y + hΣbᵢkᵢ, kᵢ = slope(cᵢ, y + hΣaᵢⱼkⱼ), in a vector space; c in units of the step."""
     a, b = tableau
-    slopes = stages(lambda c, change: slope(c, start + change), a, start.size, h)
-    return start + weighted(b, slopes, start.size, h)
+    return start + weighted_slopes(lambda c, change: slope(c, start + change), a, [b], start.size, h)[0]

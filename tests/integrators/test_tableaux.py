@@ -18,8 +18,7 @@ from geonh.integrators.tableaux import (
     estimated,
     explicit_step,
     interpolation,
-    stages,
-    weighted,
+    weighted_slopes,
 )
 
 EXPLICIT = {"Euler": (EULER, 1), "RK4": (RK4, 4), "Dormand–Prince": (DORMAND_PRINCE, 5), "Butcher": (BUTCHER6, 6)}
@@ -50,14 +49,14 @@ def test_error_estimates_are_of_their_order_and_loops_have_the_same_slopes(order
     rate, start = (lambda t, y: jnp.stack([y[1] * jnp.cos(t), -jnp.sin(y[0])])), jnp.array([0.7, 0.3])
 
     def estimate(h, loop):
-        slopes = stages(lambda c, change: rate(c * h, start + change), embedded.a, 2, h, loop=loop)
-        return estimated(embedded, slopes, 2, h)
+        slope = lambda c, change: rate(c * h, start + change)
+        return estimated(weighted_slopes(slope, embedded.a, embedded.weights, 2, h, loop=loop))
 
     errors = [np.asarray(estimate(h, False)) for h in sizes]
     slope = np.polyfit(np.log(sizes), np.log(np.abs(errors).max(axis=1)), 1)[0]
     assert abs(slope - embedded.order - 1) < 0.3
     np.testing.assert_allclose(estimate(0.2, True), errors[0], rtol=0, atol=1e-16)
-    np.testing.assert_array_equal(estimated(embedded, [jnp.zeros(2)] * len(embedded.a), 2, jnp.asarray(0.1)), 0.0)
+    np.testing.assert_array_equal(estimated([jnp.zeros(2)] * len(embedded.weights)), 0.0)
 
 
 @pytest.mark.parametrize("stages", GAUSS)
@@ -97,6 +96,17 @@ def test_interpolation_is_exact_on_polynomials():
     np.testing.assert_allclose(interpolation(nodes, at) @ cubic(nodes), cubic(at), rtol=1e-13)
 
 
-def test_weighted_leaves_out_slopes_that_do_not_exist_yet():
-    np.testing.assert_array_equal(weighted(np.array([2.0, 3.0]), [jnp.ones(2)], 2), [2.0, 2.0])
-    np.testing.assert_array_equal(weighted(np.zeros(0), [], 3), np.zeros(3))
+def test_stages_of_the_classical_method_are_those_written_out():
+    """In a loop, and with several sums of the slopes at once."""
+    rng = np.random.default_rng(3)
+    (a, b), (start, h, A) = RK4, (rng.normal(size=3), 0.3, rng.normal(size=(3, 3)))
+
+    def slope(c, change):
+        return jnp.cos(A @ (start + change) + c)
+
+    k1 = slope(0.0, 0.0)
+    k2 = slope(0.5, h / 2 * k1)
+    k3 = slope(0.5, h / 2 * k2)
+    k4 = slope(1.0, h * k3)
+    found = weighted_slopes(slope, a, [b, np.array([0.0, 0.0, 0.0, 1.0])], 3, h)
+    np.testing.assert_allclose(found, [h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), h * k4], rtol=1e-15, atol=1e-16)
