@@ -233,8 +233,8 @@ def weighted_slopes(
     """Sums hΣwᵢkᵢ, shape=[size], for each of some weights w, of the slopes kᵢ = slope(cᵢ, hΣaᵢⱼkⱼ) at the stages in the
     rows of a; c in units of the step.
 
-    Stages of which each depends on the one before alone, as those of the classical method, and others where asked are in
-    a loop: the program is as short as that of two stages.
+    Stages of which each depends on the one before alone, as those of the classical method, are in a loop, and others
+    where asked: the program is as short as that of two stages.
     """
     first, one_by_one = slope(0.0, jnp.zeros(size)), not np.any(np.tril(a, -2)) and len(a) > 2
     if not loop and not one_by_one:

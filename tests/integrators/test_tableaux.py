@@ -49,7 +49,9 @@ def test_error_estimates_are_of_their_order_and_loops_have_the_same_slopes(order
     rate, start = (lambda t, y: jnp.stack([y[1] * jnp.cos(t), -jnp.sin(y[0])])), jnp.array([0.7, 0.3])
 
     def estimate(h, loop):
-        slope = lambda c, change: rate(c * h, start + change)
+        def slope(c, change):
+            return rate(c * h, start + change)
+
         return estimated(weighted_slopes(slope, embedded.a, embedded.weights, 2, h, loop=loop))
 
     errors = [np.asarray(estimate(h, False)) for h in sizes]
