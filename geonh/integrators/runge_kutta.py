@@ -79,7 +79,8 @@ FEW_FORMS = 6
 """Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
 Jacobian makes up for their lengths and angles."""
 FEW_STAGES, FEW_VELOCITIES = 7, 5
-"""Numbers of stages and of velocities beyond which the stages are in a loop, so that the program is shorter."""
+"""Numbers of stages and of velocities beyond which the stages are in a loop, so that the program is shorter; those of
+the classical method always are."""
 TABLEAUX = {4: RK4, 5: DORMAND_PRINCE, 6: BUTCHER6, 8: DORMAND_PRINCE_8}
 
 
