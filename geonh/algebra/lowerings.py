@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.algebra import constrained, corrections, in_memory, reflections
+from geonh.algebra import constrained, corrections, in_memory, reflections, sparse
 from geonh.algebra.elimination import BY_ROWS, conjugated, eliminated, orthogonalized, pivots_by_rows
 from geonh.engine.lowering import (
     Emitter,
@@ -41,11 +41,28 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     out: list[Entry] = []
     symmetric, shape = eqn.params["symmetric"], eqn.outvars[0].aval.shape
     if len(shape) == 2 and shape[0] >= BY_ROWS:
-        return [in_memory.solution(em, em.memory(xs[0], "d"), em.memory(xs[1], "d"), symmetric=symmetric)]
+        A, B = (em.memory(x, "d") for x in xs)
+        if symmetric and (zeros := _sparse(A)) is not None:
+            return [sparse.solution(em, zeros, A, B)]
+        return [in_memory.solution(em, A, B, symmetric=symmetric)]
     As, Bs = (em.entries(x) for x in xs)
     for at in np.ndindex(*shape[:-2]):
         out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), symmetric) for x in row]
     return [pack(out, shape)]
+
+
+def _sparse(A: Memory) -> sparse.Sparse | None:
+    """Factors of a symmetric matrix of which so many entries are known to be zero that it pays."""
+    if A.zeros is None:
+        return None
+    found = sparse.Sparse(A.zeros.reshape(A.shape))
+    return found if found.is_worth else None
+
+
+def _pivots(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    A = em.memory(xs[0], "d")
+    zeros = _sparse(A)
+    return [in_memory.pivots(em, A) if zeros is None else sparse.pivots(em, zeros, A)]
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
@@ -241,7 +258,7 @@ def _eliminated_by_rows(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarra
 register_lowering(
     eliminated.primitive, _eliminated, degree="solution", tangent=_tangent_of_solution, in_numpy=_eliminated_by_rows
 )
-register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
+register_lowering(pivots_by_rows.primitive, _pivots)
 register_lowering(orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"))])
 register_lowering(
     conjugated.primitive, lambda em, eqn, xs: [in_memory.conjugated(em, *(em.memory(x, "d") for x in xs))]

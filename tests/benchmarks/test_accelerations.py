@@ -86,7 +86,10 @@ def measured(path, program):
     import pinocchio
 
     model = Path(program).with_suffix(".txt")
-    pinocchio.buildModelFromUrdf(str(path)).saveToText(str(model))
+    robot = pinocchio.buildModelFromUrdf(str(path))
+    if not robot.nv:
+        robot = pinocchio.buildModelFromUrdf(str(path), pinocchio.JointModelFreeFlyer())
+    robot.saveToText(str(model))
     system, mine, theirs = system_of(path), np.inf, np.inf
     n, draws = system.group.dim, np.random.default_rng(0)
     with gn.float64():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from geonh.engine.moves import MOVES, SPLITS, iota
 from geonh.engine.native.emitter import RULES, Emitter
-from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, kind_of, known, pack
+from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, kind_of, known, pack, zeros
 
 LOOP_TERMS = 8
 """Maximum number of entries that are reduced sequentially."""
@@ -47,7 +48,7 @@ def _moved(em: Emitter, xs: list[Value], first: np.ndarray, places: np.ndarray, 
     out = em.place(aval)
     for k, x in enumerate(xs):
         em.move(x, places.ravel() - first[k], out)
-    return out
+    return replace(out, zeros=np.concatenate(list(map(zeros, xs)))[places.ravel()])
 
 
 def _single_output(move: Callable[..., np.ndarray]) -> Callable[..., list[np.ndarray]]:

@@ -10,6 +10,7 @@ import numpy as np
 from geonh.engine.native.builder import Builder
 from geonh.engine.native.values import (
     DTYPES,
+    STRAIGHT,
     Entry,
     Memory,
     NotLowered,
@@ -19,6 +20,8 @@ from geonh.engine.native.values import (
     known,
     literal,
     pack,
+    same,
+    zeros,
 )
 
 APART = 4096
@@ -136,12 +139,24 @@ class Storage(Builder):
         pointer = self.function.known.get(key)
         if pointer is None:
             new = self.buffer(value.shape, kind, wide=wide)
+            is_zero = [isinstance(x, float) and same(x, 0.0) for x in flat]
+            is_cleared = sum(is_zero) > max(STRAIGHT, len(flat) // 2)
+            if is_cleared:
+                self.clear(new)
             for i, x in enumerate(flat):
+                if is_cleared and is_zero[i]:
+                    continue
                 self.pause()
                 self.store(x, new, i)
             pointer = self.function.known[key] = new.pointer
             self.function.scoped.append(key)
-        return Memory(pointer, value.shape, kind, wide, pointer)
+        return Memory(pointer, value.shape, kind, wide, pointer, zeros(value))
+
+    def clear(self, memory: Memory) -> None:
+        """Set all bytes of a buffer to zero."""
+        n_bytes = memory.size * DTYPES[memory.kind].itemsize * (self.lanes if memory.wide else 1)
+        self.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        self.line(f"call void @llvm.memset.p0.i64(ptr {memory.pointer}, i8 0, i64 {n_bytes}, i1 false)")
 
     def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
         """Copy a value into a buffer, with ``mask`` only in its lanes."""

@@ -43,6 +43,8 @@ class Memory:
         True if each entry is a vector with one number for each lane.
     root : str
         Pointer of the array that contains this one.
+    zeros : array of bool, shape=[size], or None
+        Entries that are known to be zero.
     """
 
     pointer: str
@@ -50,13 +52,14 @@ class Memory:
     kind: str
     wide: bool
     root: str = ""
+    zeros: np.ndarray | None = None
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
 
     def reshape(self, shape: Sequence[int]) -> Memory:
-        return Memory(self.pointer, tuple(shape), self.kind, self.wide, self.root)
+        return Memory(self.pointer, tuple(shape), self.kind, self.wide, self.root, self.zeros)
 
 
 Value: TypeAlias = "np.ndarray | Memory"
@@ -115,6 +118,13 @@ def constants(array: Any) -> np.ndarray:
 def known(*entries: Entry) -> bool:
     """True if all entries are known numbers."""
     return not any(isinstance(x, str) for x in entries)
+
+
+def zeros(value: Value) -> np.ndarray:
+    """Entries that are known to be zero, shape=[size]."""
+    if isinstance(value, Memory):
+        return np.zeros(value.size, bool) if value.zeros is None else value.zeros
+    return np.array([not isinstance(entry, str) and entry == 0 for entry in value.ravel().tolist()], bool)
 
 
 def is_wide(entry: Entry) -> bool:
