@@ -42,8 +42,8 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     symmetric, shape = eqn.params["symmetric"], eqn.outvars[0].aval.shape
     if len(shape) == 2 and shape[0] >= BY_ROWS:
         A, B = (em.memory(x, "d") for x in xs)
-        if symmetric and (zeros := _sparse(A)) is not None:
-            return [sparse.solution(em, zeros, A, B)]
+        if symmetric and (found := _sparse(A)) is not None:
+            return [sparse.solution(em, found, A, B)]
         return [in_memory.solution(em, A, B, symmetric=symmetric)]
     As, Bs = (em.entries(x) for x in xs)
     for at in np.ndindex(*shape[:-2]):
@@ -55,14 +55,17 @@ def _sparse(A: Memory) -> sparse.Sparse | None:
     """Factors of a symmetric matrix of which so many entries are known to be zero that it pays."""
     if A.zeros is None:
         return None
-    found = sparse.Sparse(A.zeros.reshape(A.shape))
-    return found if found.is_worth else None
+    zeros = A.zeros.reshape(A.shape)
+    if not np.array_equal(zeros, zeros.T):  # of a triangle alone
+        return None
+    found = sparse.Sparse(zeros)
+    return found if found.is_worthwhile else None
 
 
 def _pivots(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     A = em.memory(xs[0], "d")
-    zeros = _sparse(A)
-    return [in_memory.pivots(em, A) if zeros is None else sparse.pivots(em, zeros, A)]
+    found = _sparse(A)
+    return [in_memory.pivots(em, A) if found is None else sparse.pivots(em, found, A)]
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Sparse:
 
     Parameters
     ----------
-    zeros : array of bool, shape=[n, n]
+    zeros : array of bool, shape=[n, n], symmetric
         Entries that vanish. Last rows without a diagonal, of constraints in a saddle-point system, are eliminated at
         last: they come first here.
 
@@ -44,7 +45,7 @@ class Sparse:
         with_diagonal = np.flatnonzero(~zeros.diagonal())
         self.n_last = self.n - 1 - int(with_diagonal.max(initial=-1))
         order = np.roll(np.arange(self.n), self.n_last)
-        present = ~(zeros & zeros.T)[np.ix_(order, order)]
+        present = ~zeros[np.ix_(order, order)]
         rows = [set(np.flatnonzero(present[i, :i]).tolist()) for i in range(self.n)]
         for row in reversed(rows):
             if row:
@@ -52,7 +53,7 @@ class Sparse:
         self.columns = [sorted(row) for row in rows]
 
     @property
-    def is_worth(self) -> bool:
+    def is_worthwhile(self) -> bool:
         """True if its elimination takes much fewer operations on vectors than one of all entries."""
         vectors = np.cumsum(np.arange(self.n) // WIDTH + 1)
         found = sum(j // WIDTH + 1 for row in self.columns for j in row)
@@ -72,8 +73,8 @@ class _Lists(NamedTuple):
 
 
 def _lists(em: Emitter, lists: list[list[int]]) -> _Lists:
-    numbers, begins = np.array(sum(lists, [0]), np.int64), 1 + np.cumsum([0, *map(len, lists)])
-    return _Lists(em.table(numbers, "i64"), em.table(begins.astype(np.int64), "i64"))
+    numbers, begins = [0, *chain.from_iterable(lists)], 1 + np.cumsum([0, *map(len, lists)])  # a table is never empty
+    return _Lists(em.table(np.array(numbers, np.int64), "i64"), em.table(begins.astype(np.int64), "i64"))
 
 
 def _each(rows: Rows, lists: _Lists, which: str, body: Callable[[str], None]) -> None:
@@ -83,7 +84,7 @@ def _each(rows: Rows, lists: _Lists, which: str, body: Callable[[str], None]) ->
 
 
 class _Eliminated(NamedTuple):
-    """What an elimination leaves: pointers to the right-hand sides, the factors entry by entry, and the pivots."""
+    """Pointers to what an elimination leaves: the right-hand sides, the factors entry by entry, and the pivots."""
 
     right: str
     factors: str
@@ -163,15 +164,9 @@ def solution(em: Emitter, sparse: Sparse, A: Memory, B: Memory) -> Memory:
     def write(rows: Rows) -> None:
         eliminated = _eliminate(rows, sparse, k)
         x = partial(rows.address, eliminated.right, k)
-        below: list[list[int]] = [[] for _ in range(n)]
-        at: list[list[int]] = [[] for _ in range(n)]
-        t = 0
-        for i, row in enumerate(sparse.columns):
-            for j in row:
-                t += 1  # in the order of the factors
-                below[j].append(i)
-                at[j].append(t)
-        rows_below, places = _lists(em, below), _lists(em, at)
+        entries = [(i, j) for i, row in enumerate(sparse.columns) for j in row]  # in the order of the factors
+        rows_below = _lists(em, [[i for i, column in entries if column == j] for j in range(n)])
+        places = _lists(em, [[t for t, (_, column) in enumerate(entries, 1) if column == j] for j in range(n)])
 
         def substitute(p: str) -> None:
             """Subtract what later rows have of unknown p."""

@@ -77,9 +77,9 @@ def test_a_tree_fills_nowhere(n, seed):
 
 
 def test_full_matrices_and_chains_are_not_sparse():
-    assert not Sparse(np.zeros((24, 24), bool)).is_worth
-    assert not Sparse(np.eye(24, dtype=bool)).is_worth  # no diagonal at all
-    assert Sparse(~np.eye(24, dtype=bool)).is_worth
+    assert not Sparse(np.zeros((24, 24), bool)).is_worthwhile
+    assert not Sparse(np.eye(24, dtype=bool)).is_worthwhile  # no diagonal at all
+    assert Sparse(~np.eye(24, dtype=bool)).is_worthwhile
 
 
 @needs_compiler

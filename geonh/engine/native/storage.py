@@ -20,7 +20,6 @@ from geonh.engine.native.values import (
     known,
     literal,
     pack,
-    same,
     zeros,
 )
 
@@ -134,29 +133,34 @@ class Storage(Builder):
         flat = value.ravel().tolist()
         if known(*flat):
             return self.table(np.array(flat, DTYPES[kind]).reshape(value.shape), kind)
-        wide = self.lanes > 1 and (wide or any(map(is_wide, flat)))
+        wide, is_zero = self.lanes > 1 and (wide or any(map(is_wide, flat))), zeros(value)
         key = f"memory {kind} {self.lanes if wide else 1} {flat!r}"
         pointer = self.function.known.get(key)
         if pointer is None:
             new = self.buffer(value.shape, kind, wide=wide)
-            is_zero = [isinstance(x, float) and same(x, 0.0) for x in flat]
-            is_cleared = sum(is_zero) > max(STRAIGHT, len(flat) // 2)
-            if is_cleared:
+            is_written = ~is_zero
+            if is_zero.sum() > max(STRAIGHT, len(flat) // 2):
                 self.clear(new)
-            for i, x in enumerate(flat):
-                if is_cleared and is_zero[i]:
-                    continue
+            else:
+                is_written[:] = True
+            for i in np.flatnonzero(is_written).tolist():
                 self.pause()
-                self.store(x, new, i)
+                self.store(flat[i], new, i)
             pointer = self.function.known[key] = new.pointer
             self.function.scoped.append(key)
-        return Memory(pointer, value.shape, kind, wide, pointer, zeros(value))
+        return Memory(pointer, value.shape, kind, wide, pointer, is_zero)
 
     def clear(self, memory: Memory) -> None:
-        """Set all bytes of a buffer to zero."""
-        n_bytes = memory.size * DTYPES[memory.kind].itemsize * (self.lanes if memory.wide else 1)
-        self.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-        self.line(f"call void @llvm.memset.p0.i64(ptr {memory.pointer}, i8 0, i64 {n_bytes}, i1 false)")
+        """Set all bytes of a buffer to zero, row by row."""
+        length = memory.shape[-1]
+        n_bytes = length * DTYPES[memory.kind].itemsize * (self.lanes if memory.wide else 1)
+        self.declare("declare void @llvm.memset.inline.p0.i64(ptr, i8, i64, i1)")
+
+        def row(i: str) -> None:
+            place = self.address(memory, self.emit(f"mul i64 {i}, {length}"))
+            self.line(f"call void @llvm.memset.inline.p0.i64(ptr {place}, i8 0, i64 {n_bytes}, i1 false)")
+
+        self.for_each(memory.size // length, row)
 
     def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
         """Copy a value into a buffer, with ``mask`` only in its lanes."""

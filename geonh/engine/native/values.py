@@ -121,10 +121,11 @@ def known(*entries: Entry) -> bool:
 
 
 def zeros(value: Value) -> np.ndarray:
-    """Entries that are known to be zero, shape=[size]."""
+    """Entries that are known to be zero, all their bits, shape=[size]."""
     if isinstance(value, Memory):
         return np.zeros(value.size, bool) if value.zeros is None else value.zeros
-    return np.array([not isinstance(entry, str) and entry == 0 for entry in value.ravel().tolist()], bool)
+    is_zero = [not isinstance(x, str) and x == 0 and math.copysign(1, x) > 0 for x in value.ravel().tolist()]
+    return np.array(is_zero, bool)
 
 
 def is_wide(entry: Entry) -> bool:
