@@ -30,6 +30,15 @@ _known: weakref.WeakSet[Callable] = weakref.WeakSet()
 """Functions that have passed the check."""
 
 
+class Pure:
+    """Base of functions of the library that are frozen dataclasses: they depend on their arguments and fields alone."""
+
+
+def is_pure(function: Callable) -> bool:
+    """True for a function of the library, or a method of one, that is known to be pure."""
+    return isinstance(getattr(function, "__self__", function), Pure)
+
+
 class ChangingError(ValueError):
     """Error of an impure function: it gives another result each time that it is traced."""
 
@@ -53,6 +62,8 @@ def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] 
     HalfPrecisionError
         If it computes with scalars in half precision.
     """
+    if is_pure(function):
+        return
     try:
         if function in _known:
             return

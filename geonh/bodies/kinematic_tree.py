@@ -14,6 +14,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link, Spring
+from geonh.geometry.field import evaluated
 from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
 
 GROUPS: dict[str, LieGroup] = {"spherical": SO3(), "planar": SE2(), "free": SE3()}
@@ -247,9 +248,9 @@ class VariedNumbers:
             for key, function in varied.items():
                 if not callable(function):
                     raise TypeError(f"varied[{key!r}] must be a function of the parameters, got {shortly(function)}")
-                value = as_float64(np.asarray(function(dict(parameters))), f"varied[{key!r}]", np.shape(given[key]))
+                value = np.asarray(evaluated(f"varied[{key!r}]", function, dict(parameters)))
                 owner, _, number = key.rpartition(".")
-                values[owner, number] = value
+                values[owner, number] = as_float64(value, f"varied[{key!r}]", np.shape(given[key]))
         return cls((), tuple(varied.items()), dict(parameters), values)
 
     def applied(self, owners: Sequence[Any]) -> list[Any]:

@@ -19,6 +19,11 @@ from jax import Array
 
 from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Joint
+from geonh.geometry.field import evaluated
+
+
+TURNS = -np.array([np.cross(np.eye(3)[i], np.eye(3)) for i in range(3)])
+"""Matrix of a × from a, shape=[3, 3, 3]."""
 
 
 class Body(NamedTuple):
@@ -66,11 +71,10 @@ class Frame(NamedTuple):
 
 
 class Bodies(NamedTuple):
-    """Bodies of a tree, places of its links and inertias of the bodies, at given parameters."""
+    """Bodies of a tree and places of its links, at given parameters."""
 
     bodies: list[Body]
     places: dict[str, Place]
-    inertias: list[Inertia]
 
 
 class Motion(NamedTuple):
@@ -95,13 +99,14 @@ def number(tree: Tree, owner: Any, name: str, parameters: Any) -> Any:
     if key in tree.varied:
         return parameters[key]
     function = tree.computed.get(key)
-    return np.asarray(getattr(owner, name), dtype=np.float64) if function is None else function(parameters)
+    if function is None:
+        return np.asarray(getattr(owner, name), dtype=np.float64)
+    return evaluated(f"varied[{key!r}]", function, parameters)
 
 
 def hat(a: Any) -> Any:
     """Matrix of a ×, shape=[3, 3]."""
-    xp, zero = library(a), 0.0 * a[0]
-    return xp.stack([xp.stack([zero, -a[2], a[1]]), xp.stack([a[2], zero, -a[0]]), xp.stack([-a[1], a[0], zero])])
+    return library(a).tensordot(TURNS, a, 1)
 
 
 def shifted(m: Any, c: Any) -> Any:
@@ -110,27 +115,31 @@ def shifted(m: Any, c: Any) -> Any:
 
 
 def bodies(tree: Tree, parameters: Any) -> Bodies:
-    """Moving bodies with what is fixed to them."""
+    """Moving bodies, and the links fixed to them."""
     moving: list[Body] = []
     places: dict[str, Place] = {}
-    parts: list[list[Inertia]] = []
     for link in tree.links:
         carrier = places[link.parent] if link.parent else Place(-1, np.eye(3), np.zeros(3))
         R = carrier.R @ number(tree, link.joint, "rotation", parameters)
         p = carrier.p + carrier.R @ number(tree, link.joint, "place", parameters)
         if link.joint.dim:
             moving.append(Body(link.joint, carrier.body, R, p))
-            parts.append([])
-            place = Place(len(moving) - 1, np.eye(3), np.zeros(3))
+            places[link.name] = Place(len(moving) - 1, np.eye(3), np.zeros(3))
         else:
-            place = Place(carrier.body, R, p)
-        places[link.name] = place
-        if place.body >= 0:
+            places[link.name] = Place(carrier.body, R, p)
+    return Bodies(moving, places)
+
+
+def inertias(tree: Tree, laid: Bodies, parameters: Any) -> list[Inertia]:
+    """Inertia of each body, with the links fixed to it."""
+    parts: list[list[Inertia]] = [[] for _ in laid.bodies]
+    for link in tree.links:
+        body, R, p = laid.places[link.name]
+        if body >= 0:
             m, I = (number(tree, link, name, parameters) for name in ("mass", "inertia"))  # noqa: E741
-            c = place.p + place.R @ number(tree, link, "centre", parameters)
-            parts[place.body].append(Inertia(m, m * c, place.R @ I @ place.R.T + shifted(m, c)))
-    summed = [Inertia(*(sum(entries[1:], entries[0]) for entries in zip(*part, strict=True))) for part in parts]
-    return Bodies(moving, places, summed)
+            c = p + R @ number(tree, link, "centre", parameters)
+            parts[body].append(Inertia(m, m * c, R @ I @ R.T + shifted(m, c)))
+    return [Inertia(*(sum(entries[1:], entries[0]) for entries in zip(*part, strict=True))) for part in parts]
 
 
 def frames(
@@ -223,7 +232,7 @@ def energy(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Arr
     at = frames(tree, laid, x, parameters, reduced)
     moving = motion(tree, laid, at, xi, np.asarray(tree.gravity)[:, None])
     terms = []
-    for i, (m, h, I) in enumerate(laid.inertias):  # noqa: E741
+    for i, (m, h, I) in enumerate(inertias(tree, laid, parameters)):  # noqa: E741
         omega, v, g, height = moving.omega[i], moving.v[i], moving.directions[i][:, 0], moving.heights[i][0]
         terms.append(0.5 * (omega @ (I @ omega)) + v @ (0.5 * m * v - hat(h) @ omega))
         if any(tree.gravity):

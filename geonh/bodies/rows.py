@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.arguments.purity import Pure
 from geonh.bodies.contacts import Blade, Seated, Wheel, at_contacts, heights
 from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.loops import Loop, residuals, row_names
@@ -18,7 +19,7 @@ from geonh.geometry.field import evaluated
 
 
 @dataclass(frozen=True)
-class Velocities:
+class Velocities(Pure):
     """Velocities at contacts that vanish, as ``VelocityForms`` takes them: those of wheels and blades first."""
 
     tree: Tree
@@ -51,7 +52,7 @@ def parted(contacts: tuple[Seated, ...]) -> tuple[list[Wheel | Blade], list[Touc
 
 
 @dataclass(frozen=True)
-class Held:
+class Held(Pure):
     """Positions that vanish, as ``System(holonomic=)`` takes them, or some of them alone: heights of contacts, loops,
     and joints whose coordinate is prescribed.
     """

@@ -41,7 +41,7 @@ def samples(plan: Tree, count: int = 3) -> list[Any]:
 def check_inertias(plan: Tree, parameters: Any) -> None:
     """Raise ValueError for a moving body whose inertia is indefinite, and warn of links that are of no body."""
     laid = motion.bodies(plan, parameters)
-    for body, (m, h, inertia) in zip(laid.bodies, laid.inertias, strict=True):
+    for body, (m, h, inertia) in zip(laid.bodies, motion.inertias(plan, laid, parameters), strict=True):
         moments = np.linalg.eigvalsh(inertia - motion.shifted(m, h / m) if m > 0 else inertia)
         if moments[0] < -NEAR * np.abs(inertia).max():
             parts = [name for name, place in laid.places.items() if laid.bodies[place.body] is body]

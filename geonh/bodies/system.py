@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import is_traced
+from geonh.arguments.purity import Pure
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_constant, shortly
 from geonh.bodies import motion
@@ -73,6 +74,10 @@ class TreeSystem(System):
         """Names of the rows of its constraints, in the order of the multipliers."""
         return [name for part in (self.held, self.forms) if part is not None for name in part.names]
 
+    def _is_quadratic(self) -> bool:
+        """True: the kinetic energy of bodies is quadratic in the velocities."""
+        return True
+
     def check(self, *, at: Any = None, xi0: Any = None, **options: Any) -> Report:
         """Test the system as ``System.check`` does, and tell of redundant contacts and violated limits.
 
@@ -100,7 +105,7 @@ class TreeSystem(System):
 
 
 @dataclass(frozen=True)
-class _Lagrangian:
+class _Lagrangian(Pure):
     tree: Tree
     reduced: bool
 
@@ -110,7 +115,7 @@ class _Lagrangian:
 
 
 @dataclass(frozen=True)
-class _MassMatrix:
+class _MassMatrix(Pure):
     tree: Tree
     reduced: bool
 

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.arguments.purity import refuse_changing
+from geonh.arguments.purity import is_pure, refuse_changing
 from geonh.engine.captured import captured_variables, inspected_once
 from geonh.engine.internals import hashable_combine, hashable_partition
 
@@ -104,7 +104,7 @@ def call_traced(function: Callable, *args: Any) -> Any:
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
     if not arrays or isinstance(function, eqx.Module):
         return function(*args)
-    if not is_forward_only() or not isinstance(function, FunctionType):
+    if not is_forward_only() or not (isinstance(function, FunctionType) or is_pure(function)):
         refuse_changing(function, args)
         return function(*args)
     jitted = _jitted(function, captured_variables(function))
