@@ -53,9 +53,7 @@ def mass_matrix(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Array:
 
 
 class Columns(NamedTuple):
-    """Torques and forces, shape=[3, k], about the origin and in the axes of a body, that turn and push it along with the
-    joints beyond it.
-    """
+    """Torques about the origin and forces, shape=[3, k], in the axes of a body, for unit accelerations of joints."""
 
     torque: Any
     force: Any

@@ -21,7 +21,6 @@ from geonh.bodies.kinematic_tree import Tree
 from geonh.bodies.links import Joint
 from geonh.geometry.field import evaluated
 
-
 TURNS = -np.array([np.cross(np.eye(3)[i], np.eye(3)) for i in range(3)])
 """Matrix of a × from a, shape=[3, 3, 3]."""
 
