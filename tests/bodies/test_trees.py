@@ -301,3 +301,11 @@ def test_inertias_of_no_body_are_told():
 def test_unknown_parameters_are_refused(name):
     with pytest.raises(ValueError, match="varied"):
         double_pendulum(varied=[name])
+
+
+def test_numbers_that_change_from_trace_to_trace_are_refused():
+    draws = np.random.default_rng(0)
+    link = Link("rod", 1.0, (0, 0, -1), (1, 1, 1), "", Joint("revolute", "q", (1, 0, 0)))
+    varied = {"rod.mass": lambda parameters: parameters["mass"] + draws.normal()}
+    with pytest.raises(ValueError, match=r"varied\['rod.mass'\] gives another result each time"):
+        bodies.tree([link], varied=varied, parameters={"mass": 1.0})
