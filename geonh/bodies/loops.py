@@ -167,12 +167,22 @@ def _residual(tree: Tree, loop: Loop, at: Any, parameters: Any) -> list[Any]:
     return rows
 
 
+def is_elastic(tree: Tree) -> bool:
+    """True if there are springs."""
+    return any(has(tree, owner, "stiffness") for owner in (*tree.joints.values(), *tree.springs))
+
+
 def elastic_energy(tree: Tree, x: Any, parameters: Any, reduced: bool) -> Any:
-    """Energy of the springs between links, J."""
+    """Energy of the springs of joints and between links, J."""
+    joints = [joint for joint in tree.joints.values() if has(tree, joint, "stiffness")]
     springs = [spring for spring in tree.springs if has(tree, spring, "stiffness")]
+    q, total = tree.coordinates(x, reduced), 0.0
+    for joint in joints:
+        stretched = q[joint.name] - number(tree, joint, "rest", parameters)
+        total = total + 0.5 * number(tree, joint, "stiffness", parameters) * stretched**2
     if not springs:
-        return 0.0
-    at, total = poses(tree, x, parameters, reduced, [n for s in springs for n in (s.link, s.other)]), 0.0
+        return total
+    at = poses(tree, x, parameters, reduced, [n for s in springs for n in (s.link, s.other)])
     for spring in springs:
         ends = [
             at[link].p + at[link].R @ number(tree, spring, end, parameters)

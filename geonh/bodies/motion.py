@@ -226,7 +226,7 @@ def rate_of(tree: Tree, joint: Joint, xi: Any) -> Any:
 
 
 def energy(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Array:
-    """ℓ = T − V of the bodies in gravity, with springs and motors of their joints; a scalar."""
+    """ℓ = T − V of the bodies in gravity, with motors of their joints, without springs; a scalar."""
     laid = bodies(tree, parameters)
     at = frames(tree, laid, x, parameters, reduced)
     moving = motion(tree, laid, at, xi, np.asarray(tree.gravity)[:, None])
@@ -236,20 +236,11 @@ def energy(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Arr
         terms.append(0.5 * (omega @ (I @ omega)) + v @ (0.5 * m * v - hat(h) @ omega))
         if any(tree.gravity):
             terms.append(m * height + h @ g)
-    return sum(terms[1:], terms[0]) + _of_joints(tree, x, xi, parameters, reduced)
-
-
-def _of_joints(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Any:
-    """ℓ of springs and motors."""
-    at, total = tree.coordinates(x, reduced), 0.0
     for joint in tree.joints.values():
-        if has(tree, joint, "stiffness"):
-            stretched = at[joint.name] - number(tree, joint, "rest", parameters)
-            total = total - 0.5 * number(tree, joint, "stiffness", parameters) * stretched**2
         if has(tree, joint, "armature"):
             rate = rate_of(tree, joint, xi)
-            total = total + 0.5 * number(tree, joint, "armature", parameters) * (rate @ rate)
-    return total
+            terms.append(0.5 * number(tree, joint, "armature", parameters) * (rate @ rate))
+    return sum(terms[1:], terms[0])
 
 
 def has(tree: Tree, owner: Any, name: str) -> bool:

@@ -16,12 +16,12 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.purity import Pure
 from geonh.arguments.signatures import argument_type, validated
 from geonh.arguments.validators import as_constant, shortly
-from geonh.bodies import motion
+from geonh.bodies import dynamics, motion
 from geonh.bodies.composite import mass_matrix
 from geonh.bodies.contacts import Blade, Wheel, with_axles
 from geonh.bodies.kinematic_tree import Tree, VariedNumbers, ordered
 from geonh.bodies.links import Link, Spring
-from geonh.bodies.loops import Loop, damping_force, elastic_energy, refuse_strangers
+from geonh.bodies.loops import Loop, damping_force, elastic_energy, is_elastic, refuse_strangers
 from geonh.bodies.loops import resolved as with_defaults
 from geonh.bodies.ranks import analysed, best_of
 from geonh.bodies.reports import report
@@ -30,7 +30,7 @@ from geonh.bodies.soundness import check_inertias, refuse_weightless
 from geonh.bodies.touching import Rolling
 from geonh.bodies.values import plain
 from geonh.geometry.distribution import Distribution, VelocityForms
-from geonh.geometry.field import check_arguments, takes_parameters, time_dependent
+from geonh.geometry.field import arguments, check_arguments, evaluated, takes_parameters, time_dependent
 from geonh.mechanics.check import Report
 from geonh.mechanics.first_integral import FirstIntegral
 from geonh.mechanics.redundancy import Dependence
@@ -74,6 +74,26 @@ class TreeSystem(System):
         """Names of the rows of its constraints, in the order of the multipliers."""
         return [name for part in (self.held, self.forms) if part is not None for name in part.names]
 
+    def momentum(self, x: Any, xi: Array) -> Array:
+        """p = ∂ℓ/∂ξ, shape=[n]."""
+        at = arguments(x, False, "momentum")
+        return evaluated("momentum", _Momentum(self.tree, self.reduced), *at, xi, self.parameters)
+
+    def momentum_at_rest(self, x: Any) -> Array:
+        """0, shape=[n]."""
+        return jnp.zeros(self.group.dim)
+
+    def bias_force(self, x: Any, xi: Array) -> Array:
+        """Bias force of the bodies, in O(n), and of their springs."""
+        at = arguments(x, False, "bias force")
+        bias = evaluated("bias force", _BiasForce(self.tree, self.reduced), *at, xi, self.parameters)
+        if not is_elastic(self.tree):
+            return bias
+        energy = _ElasticEnergy(self.tree, self.reduced)
+        return bias + self.coanchor(
+            lambda x: evaluated("energy", energy, *arguments(x, False, "energy"), self.parameters), x
+        )
+
     def _is_quadratic(self) -> bool:
         """True: the kinetic energy of bodies is quadratic in the velocities."""
         return True
@@ -110,8 +130,8 @@ class _Lagrangian(Pure):
     reduced: bool
 
     def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
-        energy = motion.energy(self.tree, x, xi, parameters, self.reduced)
-        return energy - elastic_energy(self.tree, x, parameters, self.reduced) if self.tree.springs else energy
+        of_bodies = motion.energy(self.tree, x, xi, parameters, self.reduced)
+        return of_bodies - elastic_energy(self.tree, x, parameters, self.reduced)
 
 
 @dataclass(frozen=True)
@@ -121,6 +141,33 @@ class _MassMatrix(Pure):
 
     def __call__(self, x: Any, parameters: Any) -> Array:
         return mass_matrix(self.tree, x, parameters, self.reduced)
+
+
+@dataclass(frozen=True)
+class _Momentum(Pure):
+    tree: Tree
+    reduced: bool
+
+    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
+        return dynamics.momentum(self.tree, x, xi, parameters, self.reduced)
+
+
+@dataclass(frozen=True)
+class _BiasForce(Pure):
+    tree: Tree
+    reduced: bool
+
+    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
+        return dynamics.bias_force(self.tree, x, xi, parameters, self.reduced)
+
+
+@dataclass(frozen=True)
+class _ElasticEnergy(Pure):
+    tree: Tree
+    reduced: bool
+
+    def __call__(self, x: Any, parameters: Any) -> Array:
+        return elastic_energy(self.tree, x, parameters, self.reduced)
 
 
 @dataclass(frozen=True)

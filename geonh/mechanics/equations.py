@@ -88,13 +88,7 @@ def accelerations_at(system: ConstrainedSystem, t: Array, x: Any, xi: Array, u: 
     """``accelerations`` at a base point x; of redundant rows, with the multipliers of those chosen there alone."""
     system = system.holding(x).linear_at(xi)
     velocity_of_x = system.rate(x, xi)
-    p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
-    force = (
-        system.group.ad_star(xi, p)
-        + system.coanchor(lambda x: system.lagrangian(x, xi), x)
-        + system.force(t, x, xi, u)
-        - drift
-    )
+    force = system.force(t, x, xi, u) - system.bias_force(x, xi)
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
     columns = system.multiplier_columns(t, x, xi)

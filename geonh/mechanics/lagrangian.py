@@ -159,6 +159,12 @@ class LagrangianSystem(ConfigurationSpace):
         at = jnp.zeros(self.group.dim)
         return at if self.metric is not None else self.momentum(x, at)
 
+    @traced_once
+    def bias_force(self, x: Any, xi: Array) -> Array:
+        """(D_x p)ρ_x ξ − ad*_ξ p − ρ_x*∂ₓℓ, shape=[n], so that Mξ̇ + bias = f + μᵀλ; ``xi`` of shape=[n]."""
+        p, drift = jax.jvp(lambda x: self.momentum(x, xi), (x,), (self.rate(x, xi),))
+        return drift - (self.group.ad_star(xi, p) + self.coanchor(lambda x: self.lagrangian(x, xi), x))
+
     def velocity(self, x: Any, p: Array) -> Array:
         """Inverse Legendre transform, the minimiser ξ of ℓ(x, ξ) − p·ξ, shape=[n], of a momentum of shape=[n].
 

@@ -1,8 +1,10 @@
 r"""Fastest mode of a system at the start of a run, and how well the time step resolves it.
 
 About a start, on the constraints, small perturbations obey η̈ + Cη̇ + Kη = 0 in a frame Z of D that is orthonormal in
-the metric: K = −Zᵀ(∂ṗ/∂η)Z, C = −Zᵀ(∂ṗ/∂ξ)Z. ṗ is evaluated by the compiled step of the run itself, with a hundredth of
-its length, from perturbed starts: only their positions need a program, compiled once per group.
+the metric M: K = −ZᵀM(∂ξ̇/∂η)Z, C = −ZᵀM(∂ξ̇/∂ξ)Z. ξ̇ is evaluated by the compiled step of the run itself, with a
+hundredth of its length, from perturbed starts: only their positions need a program, compiled once per group. From the
+momenta p₁ at its end, ξ̇ = M₁⁻¹(p₁ − p(x₁, ξ))/h: the momentum of a velocity may change faster with the place, as in
+relative coordinates of a chain, than the motion.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ FAST = 2.0
 DOUBTFUL = 0.25
 """Growth per step of random perturbations above which all modes are computed."""
 PART = 1e-2
-"""Fraction of dt, or of the time in which the fastest mode turns by 1 rad if shorter: step for evaluating ṗ."""
+"""Fraction of dt, or of the time in which the fastest mode turns by 1 rad if shorter: step for evaluating ξ̇."""
 APART = 1e-7
 """Perturbation of the starts, in the units of g and ξ: the remainders of φ and of μξ = b, corrected to first order in
 it, are small relative to the differences, and so is rounding."""
@@ -58,7 +60,7 @@ def _fast_mode(problem: Problem, first: FirstNode, step_by: Callable[[Clock], St
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
 
     def slopes(h: float, directions: np.ndarray) -> np.ndarray:
-        """Zᵀ∂ṗ by η and by ξ along directions in the frame, shape=[N, d], as shape=[2, N, d]; by steps of length h."""
+        """ZᵀM∂ξ̇ by η and by ξ along directions in the frame, shape=[N, d], as shape=[2, N, d]; by steps of length h."""
         clock = problem.clock._replace(dt=np.float64(h))
         step = step_by(clock)
         start_at = prepared(node_and_facts, Problem(system, problem.method, clock), (start.g, start.xi))
@@ -67,9 +69,17 @@ def _fast_mode(problem: Problem, first: FirstNode, step_by: Callable[[Clock], St
         here = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(etas), axis=0), start.g)
         ways, xi = mapped(_tangent, system.group, (here, etas)), start.xi + deltas
         g = jax.tree.map(np.add, here, ways)  # off the group by the square of the perturbation: rounding
-        states, _ = start_at((g, _on_constraints(start_at((g, xi))[1], xi)))
-        rates = np.array([_rate(step, jax.tree.map(lambda a, i=i: a[i], states)) for i in range(len(xi))])
-        return ((rates[1:] - rates[0]) @ frame / (APART * h)).reshape(2, -1, d)
+        xi = _on_constraints(start_at((g, xi))[1], xi)
+        states = start_at((g, xi))[0]
+        afters = [
+            after for i in range(len(xi)) if (after := step(jax.tree.map(lambda a, i=i: a[i], states))) is not None
+        ]
+        if len(afters) < len(xi):  # a step fails
+            return np.full((2, len(moved), d), np.nan)
+        ends = jax.tree.map(lambda *a: np.stack(a), *((after.g, _momentum(after)) for after in afters))
+        node, facts = start_at((ends[0], xi))
+        rates = np.linalg.solve(facts.M, (ends[1] - _momentum(node))[..., None])[..., 0]
+        return ((rates[1:] - rates[0]) @ first.facts.M @ frame / (APART * h)).reshape(2, -1, d)
 
     if not d:
         return ""
@@ -125,9 +135,6 @@ def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
     return xi - (across @ np.linalg.solve(facts.forms @ across, residuals[..., None]))[..., 0]
 
 
-def _rate(step: StepFunction, state: State) -> np.ndarray:
-    """Change of p̃ in one step, shape=[n]; nan if the step fails."""
-    after = step(state)
-    if after is None:
-        return np.full(np.shape(state.p_plus), np.nan)
-    return (after.p_plus + after.p_minus - state.p_plus - state.p_minus) / 2
+def _momentum(state: State) -> np.ndarray:
+    """p̃, shape=[..., n]."""
+    return np.asarray(state.p_plus + state.p_minus) / 2

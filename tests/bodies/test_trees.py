@@ -1,5 +1,6 @@
 """Trees of bodies: joints against independent equations, conservation, orders, gradients, and trees that are none."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import jax
@@ -9,8 +10,9 @@ import pytest
 
 import geonh as gn
 from geonh import bodies
-from geonh.bodies import Joint, Link, Mimic, Shape, composite
+from geonh.bodies import Joint, Link, Mimic, Shape, Spring, composite
 from geonh.groups import SO3, Product
+from geonh.mechanics.lagrangian import LagrangianSystem
 
 INERTIA = (0.1, 0.12, 0.02)
 KINDS = ["revolute", "continuous", "prismatic", "screw", "spherical", "planar", "free"]
@@ -72,6 +74,50 @@ def test_kinetic_energy_is_that_of_the_moving_poses(kind):
         assert float(system.lagrangian(g, xi)) == pytest.approx(0.5 * xi @ M @ xi, rel=1e-13)
         np.testing.assert_allclose(system.mass_matrix(g), M, atol=1e-13)
         assert kinetic(system, g, xi) == pytest.approx(0.5 * xi @ M @ xi, rel=1e-9)
+
+
+def against_the_lagrangian(system, seed):
+    """Compare momentum and bias force of a tree with derivatives of its Lagrangian at a random state."""
+    draws = np.random.default_rng(seed)
+    n = system.group.dim
+    with jax.enable_x64(True):
+        g, xi = system.group.exp(jnp.asarray(draws.normal(size=n))), jnp.asarray(draws.normal(size=n))
+        x = system.at(g, 0.3)
+        p = jax.grad(lambda v: system.lagrangian(x, v))(xi)
+        np.testing.assert_allclose(system.momentum(x, xi), p, atol=1e-13 * np.abs(p).max())
+        bias = LagrangianSystem.bias_force(system, x, xi)
+        np.testing.assert_allclose(system.bias_force(x, xi), bias, atol=1e-13 * np.abs(bias).max())
+        assert np.abs(bias).max() > 1e-3
+
+
+@pytest.mark.parametrize("armature", [0.0, 0.7])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick("free-0.7", "planar-0.7", "screw-0.0")
+def test_recursions_are_derivatives_of_the_lagrangian(kind, armature):
+    links = [replace(link, joint=replace(link.joint, armature=armature)) for link in arm(kind)]
+    for seed in range(4):
+        against_the_lagrangian(bodies.tree(links), seed)
+
+
+def test_recursions_with_springs_followers_and_parameters():
+    hand, post, middle = arm("screw")
+    sprung = replace(middle.joint, stiffness=3.0, rest=0.2, armature=0.4)
+    follower = replace(hand.joint, mimic=Mimic("middle", -1.7, 0.3), stiffness=2.0, armature=0.3)
+    links = [post, replace(middle, joint=sprung), replace(hand, joint=follower)]
+    spring = Spring("hand", "", place=(0.1, 0.2, 0.3), other_place=(1.0, 0.0, 0.5), stiffness=5.0, rest=0.4)
+    varied = ["arm.mass", "hand.centre", "hand.inertia", "middle.pitch", "middle.place", "middle.armature"]
+    for numbers in ((), varied):
+        against_the_lagrangian(bodies.tree(links, springs=[spring], varied=numbers), 5)
+
+
+@pytest.mark.parametrize("root", ["free", "planar"])
+def test_recursions_of_trees_reduced_by_their_pose(root):
+    hand, post, middle = arm("revolute")
+    base = Joint(root, "base", (0, 0, 1), armature=0.2)
+    links = [replace(post, joint=base), middle, hand]
+    system = bodies.tree(links, gravity=(0, 0, 0) if root == "free" else (0, 0, -9.81))
+    assert system.reduced
+    against_the_lagrangian(system, 6)
 
 
 @pytest.mark.parametrize("kind", ["screw", "spherical", "planar", "free"])

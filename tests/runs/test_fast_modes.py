@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.bodies import Joint, Link, tree
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 from geonh.systems import catalogue
 
@@ -134,6 +135,22 @@ def test_angles_in_degrees_and_times_in_milliseconds():
     (text,) = said(pendulum, [0.0, 0.0, 0.0, 1.0], 0.05)
     assert "turns the fastest mode of pendulum" in text
     assert "one set of units" in text
+
+
+def test_relative_coordinates_of_a_chain_are_no_reason_to_warn():
+    """Momenta of relative coordinates change faster with the place than the motion does."""
+    links = [
+        Link(
+            f"l{i}",
+            1.0,
+            (0, 0, -0.5),
+            (0.1, 0.12, 0.02),
+            f"l{i - 1}" if i else "",
+            Joint("spherical", place=(0, 0, -1)),
+        )
+        for i in range(6)
+    ]
+    assert said(tree(links), 0.5 * np.sin(np.arange(18) + 1.0), 0.005, "rkmk4") == []
 
 
 @pytest.mark.slow
