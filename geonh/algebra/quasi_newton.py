@@ -27,6 +27,9 @@ TRUST = 0.015
 if the unknowns move along a line, Broyden updates make the first correction almost exact in that direction only."""
 STAGNANT = 1e-14
 """Relative size below which a correction that is not smaller than the one before counts as rounding."""
+NOISE = 1e-12
+"""The same where two corrections in a row are not, for many unknowns: the rounding of their equations may be larger, as
+with the ill-conditioned metric of a long chain in relative coordinates."""
 OUTDATED_RATIO = 10.0
 """Ratio of residual to correction above which a kept inverse Jacobian is recomputed."""
 
@@ -162,6 +165,9 @@ class QuasiNewtonIteration:
         ratio = jnp.where(is_first, of_first, ratio)
         error = square * jnp.maximum(ratio, last.ratio)
         error = jnp.where((square < stagnant) & (ratio >= _slow(z) ** 2), 0.0, error)
+        if not _is_improved(z):
+            stagnates = ratio * last.ratio >= STAGNATION_RATIO**4
+            error = jnp.where((square < NOISE**2 * scale) & stagnates, 0.0, error)
         if self.rounding is not None:
             error = jnp.where((square < noise) & (ratio >= STAGNATION_RATIO**2), 0.0, error)
         needs_another = is_first & ~is_new & (error > ROUNDING**2 * scale)
@@ -173,6 +179,9 @@ class QuasiNewtonIteration:
     def _is_fast(self, last: QuasiNewtonStep) -> Array:
         """True if another correction with this inverse is worth it."""
         fast = last.ratio < _slow(last.z) ** 2
+        if not _is_improved(last.z):  # a new Jacobian is of no use if this is rounding, which the next one shows
+            noise = (NOISE / self.limits.allowed) ** 2 * last.estimate.allowed
+            fast |= (last.square < noise) & (last.ratio < jnp.inf)
         if self.rounding is not None:  # a new Jacobian does not help corrections that approach rounding
             fast |= (last.ratio < STAGNATION_RATIO**2) & (last.square < (2 * self.rounding) ** 2)
         return self.limits.go_on(last.estimate) & fast

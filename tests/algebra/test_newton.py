@@ -102,6 +102,21 @@ def test_many_unknowns_begin_with_a_fixed_point_iteration(size, jacobians):
         jacobians = 0
 
 
+@pytest.mark.parametrize("offset", [1e2, 1e3])
+def test_rounding_of_many_equations_needs_no_jacobian(offset):
+    """Residuals that are differences of large numbers: corrections that do not shrink any more are rounding."""
+    n = MANY + 5
+    A, B, root = numbers(n, 3)
+    exact = planted(np.eye(n) + 0.04 * (A - np.eye(n)) / 0.3, B, root, 0.04)
+    for seed in range(20):
+        start = root + 10 ** np.random.default_rng(seed).uniform(-9, -3, size=n)
+        result, converged, calls, _ = counted(lambda z: (exact(z) + offset) - offset, start, near_identity(n))
+        assert converged
+        np.testing.assert_allclose(result, root, rtol=0, atol=1e-15 * offset)
+        assert calls["jacobian"] == 0
+        assert calls["residual"] < 12
+
+
 @pytest.mark.parametrize("n", [5, FEW + 3])
 def test_failure_is_said(n):
     guess = jnp.full(n, 0.7)
