@@ -357,17 +357,51 @@ def _combined(em: Emitter, x: Memory, Z: Memory, a: Memory | None, n: int) -> Me
 
 
 def shifted(em: Emitter, mu: Memory, along: Memory, x: Memory, right: Memory) -> Memory:
-    """x + Nᵀκ, shape=[n], with μ(x + Nᵀκ) = right: Y(μ⁺right + Zᵀa − x) = 0 for the null space Y of N."""
+    """x + Nᵀκ, shape=[n], with μ(x + Nᵀκ) = right: Y(μ⁺right + Zᵀa − x) = 0 for the null space Y of N.
+
+    Corrected once by what is left of each row, so that its rounding is that of its own entries.
+    """
     (m, n), F = mu.shape, factors(em, mu)
     r = n - m
     Z, start = null_space(em, F, n), least(em, F, n, right)
     if r == 0:
-        return _combined(em, start, Z, None, n)
-    if along.pointer == mu.pointer:
-        return _combined(em, start, Z, _coordinates(em, Z, start, x, n), n)
-    Y = null_space(em, factors(em, along), n)
-    matrix, column = _crossed(em, Y, Z, _coordinates(em, Y, start, x, n), n)
-    return _combined(em, start, Z, in_memory.solution(em, matrix, column, symmetric=True), n)
+        found = _combined(em, start, Z, None, n)
+    elif along.pointer == mu.pointer:
+        found = _combined(em, start, Z, _coordinates(em, Z, start, x, n), n)
+    else:
+        Y = null_space(em, factors(em, along), n)
+        matrix, column = _crossed(em, Y, Z, _coordinates(em, Y, start, x, n), n)
+        found = _combined(em, start, Z, in_memory.solution(em, matrix, column, symmetric=True), n)
+    return _sum(em, found, least(em, F, n, _missing(em, mu, found, right)))
+
+
+def _missing(em: Emitter, mu: Memory, x: Memory, right: Memory) -> Memory:
+    """right − μx, shape=[m]."""
+    m, n = mu.shape
+
+    def write(rows: Rows) -> None:
+        def row(i: str) -> None:
+            left = rows.load(rows.address("%a2", 1, i))
+            for j in range(n):
+                entry = rows.apply("fneg", 1, rows.load(rows.address("%a0", n, i, j)))
+                left = rows.multiply_add(1, entry, rows.load(rows.address("%a1", 1, j)), left)
+            rows.store(left, rows.address("%r0", 1, i))
+
+        rows.loop(0, m, row)
+
+    return called(em, f"missing.{m}.{n}", [mu, x, right], [((m,), "d")], write)[0]
+
+
+def _sum(em: Emitter, x: Memory, y: Memory) -> Memory:
+    """x + y, shape=[n], of y that may be padded."""
+    (n,) = x.shape
+
+    def write(rows: Rows) -> None:
+        for at, width in rows.pieces(n):
+            first, second = (rows.load(rows.address(name, 1, at), width) for name in ("%a0", "%a1"))
+            rows.store(rows.apply("fadd", width, first, second), rows.address("%r0", 1, at), width)
+
+    return called(em, f"sum.{n}", [x, y], [((n,), "d")], write)[0]
 
 
 def _coordinates(em: Emitter, Y: Memory, start: Memory, x: Memory, n: int) -> Memory:

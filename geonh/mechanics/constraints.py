@@ -38,6 +38,10 @@ NEAR = 1e-2
 """Change of a velocity, relative to its size, from which Newton's method finds the nearest one on constraints."""
 
 
+ROUNDING = 1e-10
+"""Difference of a momentum from that of a velocity on the constraints, relative to it, that counts as rounding."""
+
+
 class ConstrainedSystem(LagrangianSystem):
     """Lagrangian system with constraints, and its evaluation; for the arguments see ``System``."""
 
@@ -169,6 +173,21 @@ class ConstrainedSystem(LagrangianSystem):
         held = self.holding(x)
         by_matrix = null_space.constrained(self.mass_matrix(x), held.annihilator(x), kinetic, held.right_hand_side(x))
         return differentiated_as(motion.x, by_matrix)
+
+    def velocity_at_node(self, x: Any, p: Array) -> Array:
+        """Velocity ξ, shape=[n], of a momentum of shape=[n]; where forms are many, that on the constraints if p is its
+        momentum to rounding: by the mass matrix of a long chain velocities lose more digits than momenta.
+        """
+        plain, kinetic = self.velocity(x, p), p - self.momentum_at_rest(x)
+        motion = self._motion(x, kinetic)
+        if motion is None:
+            return plain
+        held = self.holding(x)
+        mu, right = held.annihilator(x), held.right_hand_side(x)
+        by_matrix = null_space.constrained(self.mass_matrix(x), mu, kinetic, right)
+        xi = differentiated_as(null_space.shifted(mu, mu, motion.x, right), by_matrix)
+        off = kinetic - motion.image
+        return jnp.where(off @ off <= ROUNDING**2 * (kinetic @ kinetic), xi, plain)
 
     def _motion(self, x: Any, kinetic: Array) -> Motion | None:
         """Velocity v that satisfies the constraints at x and Mv, equal to ``kinetic`` modulo their reactions, without

@@ -100,10 +100,10 @@ def observe(problem: Problem, node: Node, names: tuple[str, ...] | None = None) 
     Returns
     -------
     dict
-        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the constraint force, of the
-        continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻);
-        ``constraint_residual`` μξ − b; of a system with holonomic constraints ``holonomic_residual`` φ, whose rows are
-        the first of μ; each first integral. Of methods that hold an impulse at the node also
+        ``xi`` the velocity of p̃, as of ``velocity_at_node``; ``p`` the average momentum p̃; ``multipliers`` λ of the
+        constraint force, of the continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus``
+        H(x, p⁻); ``constraint_residual`` μξ − b; of a system with holonomic constraints ``holonomic_residual`` φ, whose
+        rows are the first of μ; each first integral. Of methods that hold an impulse at the node also
         ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
@@ -111,7 +111,7 @@ def observe(problem: Problem, node: Node, names: tuple[str, ...] | None = None) 
     clock, k = node.local(problem.clock)
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
-    xi = system.velocity(x, p)
+    xi = system.velocity_at_node(x, p)
     functions: dict[str, Callable[[], Any]] = {
         "p": lambda: p,
         "xi": lambda: xi,

@@ -89,6 +89,21 @@ def test_null_spaces_have_the_cosine_of_the_spans_of_their_rows(size, seed):
 
 
 @needs_compiler
+@needs_compiler
+@pytest.mark.parametrize("size", SIZES)
+def test_shifted_rounds_each_row_by_its_own_entries(size):
+    """Rows of lengths from 1e-6 to 1e3: small ones are not rounded as long ones are."""
+    _, mu, near, _, right, x = node(*size, 3, 5)
+    scales = np.logspace(-6, 3, size[0])[:, None]
+    mu, near, right = mu * scales, near * scales, right * scales[:, 0]
+    at = (np.tile(np.eye(size[1]), (5, 1, 1)), mu, near, x, right, x)
+    with float64():
+        _, _, moved, nearest = mapped(solutions, None, at)
+    for y in (moved, nearest):
+        rounding = np.einsum("kij,kj->ki", np.abs(mu), np.abs(y)) + np.abs(right)
+        assert (np.abs(np.einsum("kij,kj->ki", mu, y) - right) < 4e-16 * rounding).all()
+
+
 def test_nearly_parallel_rows_lose_digits_only_along_themselves():
     M, mu, near, force, _, x = node(9, 11, 5)
     mu[8] = mu[7] + 1e-9 * mu[8]

@@ -70,6 +70,7 @@ def test_rebounds_that_become_shorter_than_rounding_never_pass_the_wall(directio
         assert one.status is Result.SWITCHES
 
 
+@pytest.mark.quick("0.01-0", "0.5--1")
 @pytest.mark.filterwarnings("error::geonh.runs.locating.EventWarning")
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize(
@@ -150,6 +151,7 @@ def test_a_guard_that_rounds_more_than_the_place_is_a_wall(height):
     assert run.g.min() > -1e-14
 
 
+@pytest.mark.quick("1-1.0-5e-07", "-1-1e-07-1.0")
 @pytest.mark.parametrize(
     ("scale", "apart"),
     [(1.0, 5e-7), (1e-7, 1.0), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1.0, 1e-8), (1e-13, 1.0)))],
@@ -217,6 +219,7 @@ def test_a_reset_may_put_the_body_on_the_floor(direction, floor):
         assert run.status is (Result.SUCCESS if e == 1 else Result.SWITCHES)
 
 
+@pytest.mark.quick("1.0-0.0001")
 @pytest.mark.parametrize(
     ("radius", "dt"), [(1e3, 1e-2), (1.0, 1e-4), pytest.param(6.4e6, 1e-2, marks=pytest.mark.slow)]
 )
@@ -263,6 +266,7 @@ def test_a_wall_right_behind_a_surface_holds_under_gravity(apart, gravity, dt):
     assert np.ptp(run.energy) < 1e-12 * run.energy[0]
 
 
+@pytest.mark.quick("1000.0-0.0001-9.81-1.127e-05-0", "1000.0-0.0001-9.81-3.3984422e-06--1")
 @pytest.mark.parametrize("direction", [0, -1])
 @pytest.mark.parametrize(
     ("c", "dt", "gravity", "height"),
@@ -404,6 +408,7 @@ def test_a_spring_far_from_the_origin_does_not_gain_energy_by_rounding():
     assert gn.solve(modes, mode="swings", g0=[1e5 + 1e-3], xi0=[0.0], dt=1e-3, n_steps=2000).success
 
 
+@pytest.mark.quick("0-0.3333333333333333", "-1-0.0")
 @pytest.mark.parametrize(("direction", "gap"), [(0, 0.0), (0, 1 / 3), (-1, 0.0), (-1, 1 / 3)])
 def test_balls_that_touch_at_rest(direction, gap):
     """A guard without direction does not know which side of its zero is which: it warns where the motion leaves it."""
