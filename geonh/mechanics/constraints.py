@@ -38,8 +38,8 @@ NEAR = 1e-2
 """Change of a velocity, relative to its size, from which Newton's method finds the nearest one on constraints."""
 
 
-ROUNDING = 1e-10
-"""Difference of a momentum from that of a velocity on the constraints, relative to it, that counts as rounding."""
+ROUNDING = 1e-14
+"""Difference of a momentum from that of a velocity ξ on the constraints, relative to |M||ξ|, that is rounding."""
 
 
 class ConstrainedSystem(LagrangianSystem):
@@ -183,11 +183,11 @@ class ConstrainedSystem(LagrangianSystem):
         if motion is None:
             return plain
         held = self.holding(x)
-        mu, right = held.annihilator(x), held.right_hand_side(x)
-        by_matrix = null_space.constrained(self.mass_matrix(x), mu, kinetic, right)
+        M, mu, right = self.mass_matrix(x), held.annihilator(x), held.right_hand_side(x)
+        by_matrix = null_space.constrained(M, mu, kinetic, right)
         xi = differentiated_as(null_space.shifted(mu, mu, motion.x, right), by_matrix)
-        off = kinetic - motion.image
-        return jnp.where(off @ off <= ROUNDING**2 * (kinetic @ kinetic), xi, plain)
+        off, size = kinetic - motion.image, jnp.abs(M) @ jnp.abs(motion.x)
+        return jnp.where(off @ off <= ROUNDING**2 * (size @ size), xi, plain)
 
     def _motion(self, x: Any, kinetic: Array) -> Motion | None:
         """Velocity v that satisfies the constraints at x and Mv, equal to ``kinetic`` modulo their reactions, without
