@@ -69,7 +69,7 @@ def test_a_train_of_forty_wagons():
     assert (system.group.dim, system.reduced) == (42, True)
     g0, xi0 = bodies.start(system, velocities={"first": [0.1, 1.0, 0.0]})
     run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=2e-3, n_steps=5000, save_every=10)
-    assert np.abs(run.constraint_residual).max() < 5e-14  # forms reach over the whole chain, entries up to 40 m
+    assert np.abs(run.constraint_residual).max() < 1e-14  # forms reach over the whole chain, entries up to 40 m
     assert np.ptp(run.energy) < 1e-8 * run.energy[0]
 
 
