@@ -76,8 +76,7 @@ class TreeSystem(System):
 
     def momentum(self, x: Any, xi: Array) -> Array:
         """p = ∂ℓ/∂ξ, shape=[n]."""
-        at = arguments(x, False, "momentum")
-        return evaluated("momentum", _Momentum(self.tree, self.reduced), *at, xi, self.parameters)
+        return self._evaluated("momentum", dynamics.momentum, x, xi)
 
     def momentum_at_rest(self, x: Any) -> Array:
         """0, shape=[n]."""
@@ -85,14 +84,15 @@ class TreeSystem(System):
 
     def bias_force(self, x: Any, xi: Array) -> Array:
         """Bias force of the bodies, in O(n), and of their springs."""
-        at = arguments(x, False, "bias force")
-        bias = evaluated("bias force", _BiasForce(self.tree, self.reduced), *at, xi, self.parameters)
+        bias = self._evaluated("bias force", dynamics.bias_force, x, xi)
         if not is_elastic(self.tree):
             return bias
-        energy = _ElasticEnergy(self.tree, self.reduced)
-        return bias + self.coanchor(
-            lambda x: evaluated("energy", energy, *arguments(x, False, "energy"), self.parameters), x
-        )
+        return bias + self.coanchor(lambda x: self._evaluated("elastic energy", elastic_energy, x), x)
+
+    def _evaluated(self, name: str, function: Callable, x: Any, *more: Any) -> Array:
+        """Value of a function (tree, x, …, parameters, reduced), traced once."""
+        at = arguments(x, False, name)
+        return evaluated(name, _OfTree(function, self.tree, self.reduced), *at, *more, self.parameters)
 
     def _is_quadratic(self) -> bool:
         """True: the kinetic energy of bodies is quadratic in the velocities."""
@@ -144,30 +144,15 @@ class _MassMatrix(Pure):
 
 
 @dataclass(frozen=True)
-class _Momentum(Pure):
+class _OfTree(Pure):
+    """Function (tree, …, reduced) of the library as one of what stands between."""
+
+    function: Callable
     tree: Tree
     reduced: bool
 
-    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
-        return dynamics.momentum(self.tree, x, xi, parameters, self.reduced)
-
-
-@dataclass(frozen=True)
-class _BiasForce(Pure):
-    tree: Tree
-    reduced: bool
-
-    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
-        return dynamics.bias_force(self.tree, x, xi, parameters, self.reduced)
-
-
-@dataclass(frozen=True)
-class _ElasticEnergy(Pure):
-    tree: Tree
-    reduced: bool
-
-    def __call__(self, x: Any, parameters: Any) -> Array:
-        return elastic_energy(self.tree, x, parameters, self.reduced)
+    def __call__(self, *arguments: Any) -> Array:
+        return self.function(self.tree, *arguments, self.reduced)
 
 
 @dataclass(frozen=True)
