@@ -41,6 +41,8 @@ PATIENCE = 60.0
 METHODS = ("rkmk4", "gauss4", "projected")
 SIZES = {"chain": (1, 2, 3, 4, 6, 8, 10, 12, 14, 17, 20), "train": (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 27, 37, 57)}
 TITLES = {"chain": "chain of bodies on ball joints", "train": "body with trailers, n − 2 forms"}
+LABELLED = (3, 4, 6, 8, 9, 12, 15, 18, 23, 24, 30, 40, 42, 60)
+"""Numbers of velocities with a tick in the figure, where they do not stand too close."""
 PAGE = Path(__file__).parents[2] / "docs" / "growth.md"
 MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 DERIVED_MARKS = ("<!-- derived: begin -->", "<!-- derived: end -->")
@@ -242,7 +244,7 @@ def drawn(rows, path):
         if beside:
             label = "MuJoCo, RK4, on the chain"
             ax.loglog([row[1] for row in beside], [row[3] for row in beside], "k--", lw=1, label=label)
-        ticks = [row[1] for row in mine]
+        ticks = [row[1] for row in mine if row[1] in LABELLED]
         ax.set_xticks(ticks, [str(n) for n in ticks])
         ax.minorticks_off()
         ax.set(xlabel="velocities", title=TITLES[kind])
