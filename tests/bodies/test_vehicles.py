@@ -68,9 +68,11 @@ def test_a_train_of_forty_wagons():
     system = train(40)
     assert (system.group.dim, system.reduced) == (42, True)
     g0, xi0 = bodies.start(system, velocities={"first": [0.1, 1.0, 0.0]})
-    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=2e-3, n_steps=5000, save_every=10)
-    assert np.abs(run.constraint_residual).max() < 1e-14  # forms reach over the whole chain, entries up to 40 m
-    assert np.ptp(run.energy) < 1e-8 * run.energy[0]
+    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=2e-3, n_steps=100_000, save_every=10)
+    residual = np.abs(run.constraint_residual).max(axis=1)
+    assert residual.max() < 5e-14  # forms reach over the whole chain, entries up to 40 m
+    assert np.mean(residual > 1e-14) < 0.01
+    assert np.ptp(run.energy) < 1e-11 * run.energy[0]
 
 
 def snake(links, length=0.2, half=0.04, radius=0.03):
@@ -94,9 +96,10 @@ def test_a_snake_of_thirty_links_on_passive_wheels():
     assert (system.group.dim, len(system.row_names)) == (92, 90)
     bent = {f"q{i}": 0.1 * np.cos(0.6 * i) for i in range(1, 30)}
     g0, xi0 = bodies.start(system, bent, {"head": [0.0, 0.5, 0.0]})
-    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=1e-3, n_steps=500)
+    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=1e-3, n_steps=100_000, save_every=100)
     assert run.success
     assert np.abs(run.constraint_residual).max() < 5e-14
+    assert np.ptp(run.energy) < 1e-8 * run.energy[0]
     x = system.at(tuple(part[-1] for part in run.g))
     with gn.float64():
         mu = system.annihilator(x)
