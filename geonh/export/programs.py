@@ -19,7 +19,7 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.clock import Clock
 from geonh.integrators.node import State
 from geonh.integrators.validity import Result
-from geonh.mechanics.soundness import is_start
+from geonh.mechanics.soundness import SINGLE, is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.observables import observe
@@ -75,7 +75,7 @@ def started_at(problem: Problem, times: Times, g: Any, xi: Array) -> tuple[Run, 
     """Run of a problem that starts at (g, ξ) at a time, and the status of this start."""
     system, clock = problem.system, problem.clock._replace(t0=times.t0)
     node = problem.method.first_node(system, clock, g, xi)
-    sound = is_start(system, times.t0, g, xi, times.dt) & (times.dt != 0)
+    sound = is_start(system, times.t0, g, xi, times.dt) & (times.dt != 0) & jnp.isfinite(times.t0 + times.dt)
     status = jnp.where((node.status == 0) & ~sound, np.int32(Result.START), node.status)
     return Run(times.t0, times.dt, node._replace(status=jnp.zeros_like(node.status))), status
 
@@ -84,7 +84,10 @@ def step(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Run, Array]:
     """Run after a step."""
     problem = problem_of(held, numbers, inputs, run)
     node = problem.method.next_node(problem.system, problem.clock, run.node)
-    return run._replace(node=node), node.status
+    status = node.status
+    if not isinstance(inputs, tuple):
+        status = jnp.where(jnp.all(jnp.isfinite(inputs)), status, np.int32(Result.NOT_FINITE))
+    return run._replace(node=node), status
 
 
 def observables(held: Held, numbers: Any, inputs: Any, run: Run) -> dict[str, Array]:
@@ -101,12 +104,13 @@ def observed(held: Held, numbers: Any, inputs: Any, run: Run) -> tuple[Any, Arra
 
 
 def projected(held: Held, numbers: Any, times: Times, g: Any, xi: Array) -> tuple[Any, Array]:
-    """Point and velocity on the constraints."""
+    """Point and velocity on the constraints; a point off the group has the status START."""
     system = problem_of(held, numbers, (), times).system
+    on_group = system.group_defect(g) <= SINGLE
     g = system.project_position(g, times.t0)
     xi = system.projected_velocity(system.at(g, times.t0), xi)
     leaves = [jnp.ravel(leaf) for leaf in (*jax.tree.leaves(g), xi)]
-    sound = jnp.all(jnp.isfinite(jnp.concatenate(leaves)))
+    sound = on_group & jnp.all(jnp.isfinite(jnp.concatenate(leaves)))
     return (g, xi), jnp.where(sound, np.int32(Result.SUCCESS), np.int32(Result.START))
 
 

@@ -38,7 +38,7 @@ NEAR = 1e-2
 """Change of a velocity, relative to its size, from which Newton's method finds the nearest one on constraints."""
 
 
-ROUNDING = 4e-14
+ROUNDING = 1e-12
 """Difference of a momentum from that of a velocity ξ on the constraints, relative to |M||ξ|, that is rounding."""
 
 

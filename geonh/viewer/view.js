@@ -160,6 +160,7 @@ function geonhControls({ state, set, speeds, keys, buttons, resize, silent }) {
     if (event.ctrlKey || event.metaKey || event.altKey || silent.includes(event.target.tagName) && event.target.type !== "range")
       return;
     if (event.key === " " && ["BUTTON", "SUMMARY"].includes(event.target.tagName)) return; // the element's own
+    if (event.key === "Escape" && !$("keys").hidden) return all["?"]();
     const key = all[event.key] || all[event.key.toLowerCase()];
     if (!key) return;
     event.preventDefault();

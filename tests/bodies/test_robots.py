@@ -162,9 +162,9 @@ def frames(links):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("all_grip", "bound"), [(False, 1e-14), (True, 1e-13)])
+@pytest.mark.parametrize("all_grip", [False, True])
 @pytest.mark.parametrize("name", STEERED)
-def test_robots_on_steered_wheels(name, all_grip, bound):
+def test_robots_on_steered_wheels(name, all_grip):
     """10⁵ steps with a given curvature of the path on the eight wheels of the PR2's casters, which the file has welded,
     and the four of Centauro's legs: the contacts do not move, redundant where all wheels grip.
     """
@@ -205,7 +205,7 @@ def test_robots_on_steered_wheels(name, all_grip, bound):
     assert len(wheels) == {"pr2": 8, "centauro": 4}[name]
     g0, xi0 = bodies.start(robot, velocities={"base": [0.0, 0.4, 0.0]})
     run = gn.solve(robot, "rkmk4", g0=g0, xi0=xi0, dt=1e-3, n_steps=100_000, save_every=10)
-    assert np.abs(run.constraint_residual).max() < bound
+    assert np.abs(run.constraint_residual).max() < 1e-14
     np.testing.assert_allclose(run.xi[:, 0], curvature(run.t) * run.xi[:, 1], atol=1e-12)
     assert np.ptp(run.g[0][:, 1]) > 10.0
 

@@ -114,6 +114,34 @@ def test_a_start_off_the_constraints_is_refused_and_projected(sleigh):
     sleigh.started(velocity=projected[-3:])
 
 
+@pytest.mark.parametrize("times", [(np.nan, 0.01), (0.0, np.nan), (0.0, np.inf), (0.0, 0.0)])
+def test_times_that_are_no_numbers_are_refused(sleigh, times):
+    given = sleigh.model.defaults | {"times": np.array(times)}
+    assert sleigh.start(*given.values(), np.zeros(sleigh.model.state_size)) == Result.START
+
+
+def test_a_point_off_the_group_is_not_projected(tmp_path):
+    system = gn.System(gn.groups.SO3(), metric=[1.0, 2.0, 3.0], name="body")
+    linked = Linked(gn.build(system, "rkmk4", tmp_path / "robot", xi0=[0.1, 0.2, 0.3]))
+    given = dict(linked.model.defaults)
+    given.pop("inputs")
+    projected = np.zeros(12)
+    assert linked.project(*given.values(), projected) == 0
+    given["point"] = 1.5 * given["point"]
+    assert linked.project(*given.values(), projected) == Result.START
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4"])
+def test_inputs_that_are_no_numbers_are_told(tmp_path, method):
+    system = gn.System(gn.groups.Translations(1), metric=[2.0], forces=lambda t, x, xi, u: u, name="mass")
+    linked = Linked(gn.build(system, method, tmp_path / "robot", xi0=[0.0], dt=0.1, controls=[1.0]))
+    state, parameters = linked.started(), linked.model.defaults["parameters"]
+    before = state.copy()
+    assert linked.advance(parameters, np.array([np.nan]), state, 3) == Result.NOT_FINITE
+    np.testing.assert_array_equal(state, before)
+    assert linked.advance(parameters, np.array([1.0]), state, 3) == Result.SUCCESS
+
+
 def test_a_step_that_fails_leaves_the_state_before_it(tmp_path):
     system = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x, p: jnp.log(x[0]) * p["c"], parameters={"c": 1.0}

@@ -1,6 +1,7 @@
 """Functional mock-up units, validated and run by FMPy."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiled import needs_compiler
@@ -51,6 +52,21 @@ def test_parameters_and_the_start_are_set_by_name(version, tmp_path):
     run = gn.solve(system, "gauss4", xi0=xi0, g0=[0.3, 0.0, 0.0], dt=0.005, n_steps=N)
     assert found["omega"][-1] == run.xi[-1, 0]
     assert found["theta"][-1] == run.g[-1, 0]
+
+
+def test_the_start_follows_a_parameter_of_the_constraints(tmp_path):
+    """vx = c vy: with another c alone the start by default is projected; one that is given is refused."""
+    rolling = gn.Distribution(forms=lambda x, p: jnp.stack([1.0, -p["c"]])[None])
+    system = gn.System(
+        gn.groups.Translations(2), metric=[2.0, 1.0], distribution=rolling, parameters={"c": 2.0}, name="cart"
+    )
+    path = gn.build(system, "rkmk4", tmp_path / "robot", target="fmi3", xi0=[0.2, 0.1], dt=0.1).files[0]
+    how = {"stop_time": 1.0, "output_interval": 0.1, "output": ["vx", "vy"]}
+    found = fmpy.simulate_fmu(str(path), start_values={"c": 3.0}, **how)
+    expected = system.with_parameters(c=3.0).project(None, [0.2, 0.1])
+    np.testing.assert_allclose([found[name][-1] for name in how["output"]], expected, rtol=0, atol=1e-15)
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        fmpy.simulate_fmu(str(path), start_values={"c": 3.0, "start.vx": 0.2}, **how)
 
 
 def test_inputs_have_units_and_are_held(tmp_path):

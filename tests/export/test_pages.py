@@ -1,6 +1,7 @@
 """Live pages: in headless Chromium, from disk, without a network. Screenshots go to $GEONH_SCREENSHOTS."""
 
 import json
+import re
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -131,15 +132,38 @@ def test_settings_are_those_of_a_run_and_the_start_is_on_the_constraints(opened,
         "0.5"
     )
     page.keyboard.press("Tab")
-    page.get_by_role("slider", name="vy: m/s").fill("0.4")
+    page.get_by_role("slider", name="omega: rad/s").fill("0.9")
+    across = page.get_by_role("spinbutton", name="vy: m/s, as a number")
+    across.fill("0.4")
+    page.keyboard.press("Enter")
+    assert across.input_value() == "0"  # which the constraint determines
     system = entry.system(a=0.5)
-    xi0 = system.project(None, [0.8, -0.5, 0.4])
+    xi0 = [0.9, *entry.start(system).xi0[1:]]
     np.testing.assert_allclose(page.evaluate("geonhPlay.runs[0].start.velocity"), xi0, rtol=0, atol=1e-14)
     page.evaluate("geonhPlay.advance(1)")
     run = gn.solve(system, "gni", xi0=xi0, dt=0.01, n_steps=100)
     assert observed(page)["omega"] == pytest.approx(run.xi[-1, 0], abs=1e-12)
     assert observed(page)["energy"] == pytest.approx(run.energy[-1], abs=1e-12)
     picture(page, "play-settings")
+
+
+def test_a_number_of_the_start_is_taken_and_taken_back(opened, tmp_path):
+    """vx = 2 vy: either is chosen, and the other follows; steps that are not positive are refused."""
+    along = gn.Distribution(lambda x: np.array([[1.0, -2.0]]))
+    system = gn.System(gn.groups.Translations(2), metric=[2.0, 1.0], distribution=along, name="cart")
+    page = opened(play(system, tmp_path / "cart.html", "gauss4", xi0=[0.2, 0.1], dt=0.1, n_steps=20).path)
+    box = page.get_by_role("spinbutton", name=re.compile("^vx.*as a number"))
+    for number, velocity in (("3", [3.0, 1.5]), ("-1e6", [-1e6, -5e5]), ("0.2", [0.2, 0.1])):
+        box.fill(number)
+        page.keyboard.press("Enter")
+        start = page.evaluate("geonhPlay.runs[0].start.velocity")
+        np.testing.assert_allclose(start, velocity, rtol=1e-14, atol=1e-9)
+        assert float(box.input_value()) == float(number)
+    step = page.get_by_role("spinbutton", name="step: s, as a number")
+    for number in ("0", "-0.01", ""):
+        step.fill(number)
+        page.keyboard.press("Enter")
+        assert step.input_value() == "0.1"
 
 
 def test_controls_change_while_it_runs(opened, tmp_path):

@@ -16,6 +16,7 @@ typedef struct {
   double values[ALL], state[ROBOT_STATE], begin;
   int started, known; /* whether the state, and what is observed of it, are up to date */
   int running;        /* whether a step was taken */
+  int given;          /* whether a number of the start was set */
   char name[256], message[256];
   void *environment, *logger;
 } Instance;
@@ -33,15 +34,20 @@ static void values_by_default(Instance *it) {
   memset(it->values, 0, sizeof(it->values));
   for (int i = 0; i < 5; i++)
     for (int k = places[i]; k < places[i + 1]; k++) it->values[k] = given[i][k - places[i]];
-  it->started = it->known = it->running = 0;
+  it->started = it->known = it->running = it->given = 0;
 }
 
-/* Start, if that is due; the status. */
+/* Start, if that is due; the status. The start by default is projected where a parameter has put it off the
+   constraints. */
 static int start(Instance *it) {
-  double *v = it->values, times[2] = {it->begin, v[STEP]};
+  double *v = it->values, times[2] = {it->begin, v[STEP]}, nearest[ROBOT_POINT + ROBOT_VELOCITY];
   int status = 0;
   if (!it->started) {
     status = robot_start(v, v + INPUTS, times, v + POINT, v + VELOCITY, it->state);
+    if (status == ROBOT_START && !it->given && !robot_project(v, times, v + POINT, v + VELOCITY, nearest)) {
+      status = robot_start(v, v + INPUTS, times, nearest, nearest + ROBOT_POINT, it->state);
+      if (!status) memcpy(v + POINT, nearest, sizeof(nearest));
+    }
     if (status) snprintf(it->message, sizeof(it->message), "the start failed: %s", reason(status));
     else it->started = 1;
     it->known = 0;
@@ -67,6 +73,7 @@ static int set(Instance *it, unsigned reference, double value) {
   it->values[reference] = value;
   it->known = 0;
   if (reference < INPUTS) it->started = 0;
+  if (reference >= POINT && reference < INPUTS) it->given = 1;
   return 0;
 }
 

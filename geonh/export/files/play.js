@@ -94,6 +94,14 @@
       return this;
     }
 
+    /** Velocity at the start on the constraints of which one number is given; as it is, where they determine that. */
+    withVelocity(i, value) {
+      const { point, velocity } = this.start;
+      const along = this.run.project(point, velocity.map((v, k) => v + (k === i))).velocity.map((v, k) => v - velocity[k]);
+      const part = (value - velocity[i]) / along[i];
+      return Math.abs(along[i]) > 1e-9 && isFinite(part) ? velocity.map((v, k) => v + part * along[k]) : [...velocity];
+    }
+
     get time() {
       return this.row[0];
     }
@@ -200,7 +208,9 @@
   // --- settings --------------------------------------------------------------------------------------------------
   const rounded = (value) => Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(6));
   const rangeOf = (value) => value === 0 ? [-1, 1] : value > 0 ? [0.1 * value, 4 * value] : [4 * value, 0.1 * value];
-  function slider(label, unit, value, [from, to], change) {
+  /** Range and box of a number: `change` takes a new one, and `read` gives the one that was taken. */
+  function slider(label, unit, read, [from, to], change) {
+    const value = read();
     const row = document.createElement("label"), name = document.createElement("span");
     const range = document.createElement("input"), number = document.createElement("input");
     row.className = "slider";
@@ -213,7 +223,7 @@
     range.addEventListener("input", () => change(Number(range.value)));
     number.addEventListener("change", () => {
       if (number.value !== "" && isFinite(number.value)) change(Number(number.value));
-      else number.value = rounded(Number(range.value));
+      number.value = rounded(read());
     });
     row.append(name, range, number);
     row.show = (now) => {
@@ -241,7 +251,7 @@
       groups.push(details);
     };
     const row = (label, unit, read, range, write, after = () => restart(side)) => {
-      const made = slider(label, unit, read(), range, (value) => { write(value); after(); });
+      const made = slider(label, unit, read, range, (value) => { write(value); after(); });
       shown.push(() => made.show(read()));
       return made;
     };
@@ -259,8 +269,8 @@
     first.parameters.length <= 8, "Bodies are drawn as they are with the parameters by default.");
     const speeds = Math.max(1, ...first.defaults.velocity.map(Math.abs));
     const start = first.velocity.map(({ name, unit }, i) => row(name, unit, () => side.start.velocity[i], [-2 * speeds, 2 * speeds],
-      (v) => { given.velocity = [...side.start.velocity]; given.velocity[i] = v; }));
-    group("Velocity at the start", start, true, "The nearest velocity on the constraints is taken.");
+      (v) => { given.velocity = side.withVelocity(i, v); }));
+    group("Velocity at the start", start, true, "The others change with one as the constraints demand.");
     const places = first.point.map(({ name, unit }, i) => first.free[i] && row(name, unit, () => side.start.point[i],
       [first.defaults.point[i] - 3, first.defaults.point[i] + 3], (v) => { given.point = [...side.start.point]; given.point[i] = v; }));
     group("Point at the start", places.filter(Boolean), false);
@@ -328,8 +338,8 @@
   function csv() {
     const names = first.observed.map(({ name, unit }) => JSON.stringify(unit ? `${name} (${unit})` : name));
     names.push(...first.defaults.inputs.map((_, i) => `"u[${i}]"`));
-    const lines = runs.flatMap((run, k) => run.history().map((row) => [...(runs.length > 1 ? ["AB"[k]] : []), ...row].join(",")));
-    return [[...(runs.length > 1 ? ["run"] : []), ...names].join(","), ...lines, ""].join("\n");
+    const lines = runs.flatMap((run, k) => run.history().map((row) => ["AB"[k], ...row].join(",")));
+    return [["run", ...names].join(","), ...lines, ""].join("\n");
   }
   const link = () => "#" + encodeURIComponent(JSON.stringify({ runs: runs.map((run) => run.settings), speed: state.speed, camera: state.camera }));
   function remember() {
@@ -521,7 +531,7 @@
   let frames = 0;
   view.loop((passed, now) => {
     frames += 1;
-    if (!state.playing) return;
+    if (!state.playing || held) return; // time stands still while a body is held
     target = Math.min(target + passed * state.speed, Math.min(...runs.map((run) => run.time)) + 0.25 * state.speed);
     advance(target, BUDGET);
     if (now - drawn > 80) drawCurves();
