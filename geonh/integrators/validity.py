@@ -86,8 +86,8 @@ class Result(IntEnum):
     EVENT = 8, "stopped at an event", False
     START = (  # of members of ensembles, and of runs in a JAX transformation
         9,
-        "did not start: the point is off the group, the velocity off the constraints (project it), or the step is zero or "
-        "past the method's limits; geonh.solve says which",
+        "did not start: the point is off the group, the velocity off the constraints (project it), or the step is zero "
+        "or past the method's limits; geonh.solve says which",
     )
     LEAP = (
         10,

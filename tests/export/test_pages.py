@@ -1,8 +1,8 @@
 """Live pages: in headless Chromium, from disk, without a network. Screenshots go to $GEONH_SCREENSHOTS."""
 
 import json
-import re
 import os
+import re
 from pathlib import Path
 from urllib.parse import quote
 
