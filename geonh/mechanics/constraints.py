@@ -38,8 +38,9 @@ NEAR = 1e-2
 """Change of a velocity, relative to its size, from which Newton's method finds the nearest one on constraints."""
 
 
-ROUNDING = 1e-12
-"""Difference of a momentum from that of a velocity ξ on the constraints, relative to |M||ξ|, that is rounding."""
+ROUNDING = 4e-15
+"""Difference of a momentum from that of a velocity ξ on the constraints, relative to |M||ξ|, that is rounding, for each
+velocity: 42 of a train of wagons are off by up to 5e-14."""
 
 
 class ConstrainedSystem(LagrangianSystem):
@@ -187,7 +188,7 @@ class ConstrainedSystem(LagrangianSystem):
         by_matrix = null_space.constrained(M, mu, kinetic, right)
         xi = differentiated_as(null_space.shifted(mu, mu, motion.x, right), by_matrix)
         off, size = kinetic - motion.image, jnp.abs(M) @ jnp.abs(motion.x)
-        return jnp.where(off @ off <= ROUNDING**2 * (size @ size), xi, plain)
+        return jnp.where(off @ off <= (ROUNDING * p.size) ** 2 * (size @ size), xi, plain)
 
     def _motion(self, x: Any, kinetic: Array) -> Motion | None:
         """Velocity v that satisfies the constraints at x and Mv, equal to ``kinetic`` modulo their reactions, without
