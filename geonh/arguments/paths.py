@@ -19,8 +19,12 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
         text = os.fspath(path)
     except TypeError:
         raise TypeError(f"{name} must be a path, text or pathlib.Path, got {shortly(path)}") from None
-    if not isinstance(text, str) or "\0" in text or not text or not _can_be_named(text):
+    if not isinstance(text, str) or "\0" in text or not text or not _can_be_encoded(text):
         raise FileError(f"{name}: {text!r} is not a path")
+    if long := [part for part in Path(text).parts if len(part.encode()) > LONGEST]:
+        raise FileError(
+            f"{name}: {long[0][:40]}… is not a path: it has {len(long[0].encode())} bytes, a name at most {LONGEST}"
+        )
     if "://" in text:
         raise FileError(f"{text} is a network address; geonh opens files on this machine only: fetch it first")
     return Path(text)
@@ -45,9 +49,10 @@ def lock(file: Any) -> bool | None:
     return True
 
 
-def _can_be_named(text: str) -> bool:
-    """True if files can have such a name, here and in NetCDF: a lone surrogate cannot be encoded."""
+def _can_be_encoded(text: str) -> bool:
+    """False for a lone surrogate."""
     try:
-        return all(len(part.encode()) <= LONGEST for part in Path(text).parts)
+        text.encode()
     except UnicodeEncodeError:
         return False
+    return True

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from geonh.cli.console import facts_table, new_table, out
+from geonh.cli.options import SystemName
 from geonh.cli.signals import interruptible
 
 
@@ -28,7 +29,7 @@ def list_systems() -> None:
     out.print("One of them in full: geonh show NAME. Integrate it: geonh run NAME.")
 
 
-def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")]) -> None:
+def show(name: SystemName) -> None:
     """Show a system: space, constraints, parameters, default start, what is conserved."""
     systems, plain = _table("systems"), name if name in _table("systems") else name.lower().replace("_", "-")
     if plain in systems:

@@ -84,6 +84,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 def refuse(message: str) -> NoReturn:
     """Print an error about the user's input, and exit with code 2."""
+    message = message.replace("controls= is needed", "the file needs a variable controls, a function of t or values")
     shortened = re.sub(r"\S{300,}", lambda word: f"{word[0][:80]}…", message)
     err.print(f"[bold red]error:[/] {escape(shortened)}", highlight=False)
     raise typer.Exit(2)

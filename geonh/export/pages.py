@@ -58,7 +58,7 @@ def play(
     system : System
         A system with a drawing; one of the catalogue has the start and the step of its entry by default.
     path : path, optional
-        Output file, a name that ends in ``.html``.
+        Output file, a name that ends in ``.html`` or ``.htm``.
     methods : Integrator, str, or sequence of these, optional
         Methods to choose from; the first is that of the beginning. When left out, the default of ``solve``, and
         "rkmk4".

@@ -292,7 +292,7 @@ class System(ConstrainedSystem):
         Parameters
         ----------
         path : path, optional
-            Output file, a name that ends in ``.html``.
+            Output file, a name that ends in ``.html`` or ``.htm``.
         methods : Integrator, str, or sequence of these, optional
             Methods to choose from.
         **options : keyword arguments

@@ -63,6 +63,8 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
 def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Plot multipliers λ of the constraint force, and those of the impulse for methods with one at the node.
 
+    The panels have the names of the constraints where the system has ``row_names``, as a tree of bodies.
+
     Parameters
     ----------
     trajectory : Trajectory
@@ -82,6 +84,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     lam, impulse = trajectory.multipliers, trajectory.impulse_multipliers
     if not lam.shape[1]:
         raise ValueError(f"{trajectory.attributes['system']} has no constraints, hence no multipliers")
+    names = getattr(trajectory.system, "row_names", ())
     figure = figures.empty_figure((9.0, 1.4 + 2.0 * lam.shape[1]), show)
     rows = np.atleast_1d(figure.subplots(lam.shape[1], 1, sharex=True))
     for i, axes in enumerate(rows):
@@ -89,6 +92,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
             axes.plot(trajectory.t, impulse[:, i], ".", ms=2.5, color=COLOURS[1], label="of the impulse at the node")
         axes.plot(trajectory.t, lam[:, i], color=COLOURS[0], lw=1.3, label="of the constraint force")
         axes.set_ylabel(f"$\\lambda_{{{i + 1}}}$")
+        axes.set_title(names[i] if i < len(names) else "", loc="right", fontsize="small")
         axes.grid(alpha=0.25)
         figures.mark_fault(axes, trajectory)
     legend(rows[0], 4)

@@ -31,7 +31,7 @@ def as_page_path(path: Any) -> Path:
     """Validate the path of a page; FileNotFoundError if its folder is not there."""
     path = checked_path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"path must end in .html, got {str(path)!r}")
+        raise ValueError(f"path must end in .html or .htm, got {str(path)!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return path
@@ -58,7 +58,7 @@ class Page:
         Parameters
         ----------
         path : str or path
-            A name that ends in ``.html``.
+            A name that ends in ``.html`` or ``.htm``.
 
         Returns
         -------
@@ -104,7 +104,7 @@ def view(
     *trajectories : Trajectory
         One or more runs; several are overlaid, or shown side by side.
     path : path, optional
-        Output file, a name that ends in ``.html``.
+        Output file, a name that ends in ``.html`` or ``.htm``.
     names : sequence of str, optional
         Labels of the runs; by default their methods.
     side_by_side : bool

@@ -91,7 +91,7 @@ class GeonhView {
     geonhElement("labels").replaceChildren(...names.map(({ text, colour }, k) => {
       const span = document.createElement("span");
       span.textContent = text;
-      span.style.color = colour;
+      if (colour) span.style.borderBottom = `3px solid ${colour}`;
       span.style.left = across ? `${(100 * (k + 0.5)) / names.length}%` : "50%";
       if (!across) span.style.bottom = `${(100 * (names.length - 1 - k)) / names.length + 1}%`;
       return span;

@@ -370,7 +370,7 @@ def _refuse_fatal(triple: str, cpu_name: str, features: str, reloc: str) -> None
     if done.returncode or "is not a recognized" in done.stderr:  # which LLVM would ignore
         words = (done.stderr.strip().splitlines() or ["no code"])[-1]
         raise ValueError(
-            f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}, features = {features!r:.80}: {words}"
+            f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}: {words}"
         )
 
 
