@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from geonh.cli.words import entry_of, integrator_of, parameters_of
+from geonh.cli.words import entry_of, floats, integrator_of, parameters_of, point
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
@@ -65,6 +65,12 @@ class Chosen:
         if not callable(controls) and np.ndim(controls) == 1:
             controls = as_function(np.asarray(controls))
         return {"xi0": self.start.xi0, "g0": self.start.g0, "dt": self.dt, "controls": controls}
+
+    def begin_at(self, xi0: str | None, g0: str | None) -> dict[str, Any]:
+        """``begin`` with the velocity and the point of the command line, where they are given."""
+        velocity = {} if xi0 is None else {"xi0": floats(xi0, "--xi0", len(self.first.group.velocity_names))}
+        place = {} if g0 is None else {"g0": point(g0, self.first)}
+        return self.begin | velocity | place
 
     def system_of(self, file: Trajectory) -> Any:
         """System with the parameters of a file, but for those of ``--set``; Modes with these alone."""

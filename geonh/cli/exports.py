@@ -9,7 +9,7 @@ from rich.markup import escape
 
 import geonh as gn
 from geonh.cli.console import out, refusing, tell_saved
-from geonh.cli.options import Assignments, MethodOption, Retraction, Rule, SystemName
+from geonh.cli.options import Assignments, MethodOption, Point, Retraction, Rule, SystemName, Velocity
 from geonh.cli.signals import interruptible
 
 TARGETS = ("c", "casadi", "fmi2", "fmi3", "ptx", "wasm")
@@ -26,6 +26,8 @@ def build(
     rule: Rule = None,
     retraction: Retraction = None,
     dt: Annotated[float | None, typer.Option(help="Time step by default, in seconds.")] = None,
+    xi0: Velocity = None,
+    g0: Point = None,
     assignments: Assignments = None,
     triple: Annotated[
         str, typer.Option(help="Machine as LLVM names it, e.g. aarch64-unknown-linux-gnu; left out, this one.")
@@ -50,7 +52,7 @@ def build(
             cpu=cpu,
             features=features,
             derivatives=derivatives,
-            **words.begin | {"controls": words.entry.controls},
+            **words.begin_at(xi0, g0) | {"controls": words.entry.controls},
         )
     for file in built.files:
         out.print(f"saved {escape(str(file))}, {file.stat().st_size / 1e3:.1f} kB", highlight=False, soft_wrap=True)
@@ -66,6 +68,8 @@ def play(
         list[str] | None, typer.Option("--method", metavar="NAME", help="Methods to choose from, each by --method.")
     ] = None,
     dt: Annotated[float | None, typer.Option(help="Time step by default, in seconds.")] = None,
+    xi0: Velocity = None,
+    g0: Point = None,
     assignments: Assignments = None,
 ) -> None:
     """Make one HTML file in which the system runs, with sliders; it opens from disk without a network."""
@@ -77,6 +81,6 @@ def play(
     offered = [integrator_of(method) for method in methods or []]
     with refusing(ValueError, TypeError, OSError):
         steps = min(words.n_steps, 2000)
-        begin = words.begin | {"controls": words.entry.controls}
+        begin = words.begin_at(xi0, g0) | {"controls": words.entry.controls}
         made = gn.export.play(words.system, page, offered or None, n_steps=steps, **begin)
     tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")

@@ -25,6 +25,13 @@ Retraction = Annotated[
     str | None,
     typer.Option("--retraction", metavar="|".join(RETRACTIONS), help="Map from the algebra to the group."),
 ]
+Velocity = Annotated[
+    str | None, typer.Option("--xi0", metavar="A,B,…", help="Initial velocity, in place of the default.")
+]
+Point = Annotated[
+    str | None,
+    typer.Option("--g0", metavar="A,B,…", help="Initial group element, the coordinates of `geonh show`."),
+]
 Dt = Annotated[float | None, typer.Option(help="Time step in seconds.")]
 Steps = Annotated[int | None, typer.Option(help="Number of steps.")]
 Assignments = Annotated[

@@ -20,7 +20,7 @@ from geonh.cli.console import err, message_of, one_line, out, refuse, refusing, 
 from geonh.cli.own import is_user_file, line_of_error
 from geonh.cli.report import save, show_run
 from geonh.cli.robots import is_robot_file
-from geonh.cli.words import floats, path_of, point
+from geonh.cli.words import path_of
 from geonh.engine import Interrupts
 from geonh.integrators.base import Integrator
 from geonh.results.parasitic import AlternationWarning
@@ -34,17 +34,15 @@ def solved(
     words: Chosen, xi0: str | None, g0: str | None, *, t0: float, save_every: int, checkpoint: Path | None
 ) -> Trajectory:
     """Run from the start of the entry, or from the velocity and the point of the command line."""
-    system, start = words.first, words.start
-    names = system.group.velocity_names
-    if xi0 is None and start.xi0 is None:
+    system, begin = words.first, words.begin_at(xi0, g0)
+    if begin["xi0"] is None:
+        names = system.group.velocity_names
         refuse(f"{words.entry.name} has no start: give --xi0 with {len(names)} numbers ({', '.join(names)})")
-    velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", len(names))
-    place = start.g0 if g0 is None else point(g0, system)
     try:
         return gn.solve(
             words.system,
             words.integrator,
-            **words.begin | {"xi0": velocity, "g0": place},
+            **begin,
             mode=words.entry.mode,
             t0=t0,
             n_steps=words.n_steps,
@@ -54,7 +52,7 @@ def solved(
             checkpoint=checkpoint,
         )
     except ValueError as error:
-        _nearest(error, system, place, velocity)
+        _nearest(error, system, begin["g0"], begin["xi0"])
         raise
 
 

@@ -12,10 +12,12 @@ from geonh.cli.options import (
     Assignments,
     FileOrStore,
     MethodOption,
+    Point,
     Retraction,
     Rule,
     Steps,
     SystemOption,
+    Velocity,
 )
 from geonh.cli.signals import interruptible
 
@@ -40,10 +42,8 @@ def run(
     steps: Steps = None,
     t0: Annotated[float, typer.Option(help="Initial time in seconds.")] = 0.0,
     save_every: Annotated[int, typer.Option(help="Keep every so many nodes.")] = 1,
-    xi0: Annotated[str | None, typer.Option(metavar="A,B,…", help="Initial velocity, in place of the default.")] = None,
-    g0: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Initial group element, the coordinates of `geonh show`.")
-    ] = None,
+    xi0: Velocity = None,
+    g0: Point = None,
     assignments: Assignments = None,
     output: Annotated[
         str, typer.Option("--out", metavar="DIR|FILE", help="Where the data file (.nc) and the figure go.")

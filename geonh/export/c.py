@@ -64,6 +64,7 @@ def header(model: Model, name: str, code: ObjectCode) -> str:
         "externals": ", ".join([*code.externals, "memcpy", "memset"]),
         "parameters": len(model.parameters),
         "inputs": len(model.inputs),
+        "late": "" if model.method.guarantees.node == "velocity" else ", a change acts half a step later",
         "point": len(model.point),
         "velocity": len(model.velocity),
         "state": model.state_size,
@@ -90,4 +91,4 @@ def _enumeration(prefix: str, title: str, quantities: list[Quantity]) -> str:
 
 def _plain(text: str) -> str:
     """Text within a comment."""
-    return text.replace("*/", "* /").replace("\n", " ")
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")

@@ -103,7 +103,11 @@ class Model:
         times = Times(np.asarray(start.clock.t0, np.float64), np.asarray(start.clock.dt, np.float64))
         run = Run(*times, first.state._replace(status=np.zeros_like(first.state.status)))
         xi = np.asarray(start.xi, np.float64)
-        return cls(first.problem.system, method, controls, times, g, xi, run, meanings or {})
+        model = cls(first.problem.system, method, controls, times, g, xi, run, meanings or {})
+        names = [quantity.name for quantity in model.parameters]
+        if wrong := [name for name in names if not name or names.count(name) > 1]:
+            raise ValueError(f"parameters of {system.name} need names of their own in the code, got {wrong[0]!r}")
+        return model
 
     # --- what it is made of --------------------------------------------------------------------------------
     @cached_property
@@ -159,6 +163,7 @@ class Model:
 
     def _observed(self) -> Iterator[Quantity]:
         units, names = self._units, self.system.group.velocity_names
+        taken = {"t", *self.system.group.point_names, *names, *(f"p_{name}" for name in names), *self._observation}
         yield Quantity("t", units["time"])
         yield from self.point
         for key in programs.ordered(self._observation):
@@ -168,8 +173,9 @@ class Model:
             elif key == "p":
                 yield from (Quantity(f"p_{name}", units.get(f"p_{name}", "")) for name in names)
             else:
-                name = key.removeprefix("integral:")
-                unit = units["energy"] if is_energy(key) else units.get(name, "")
+                label = key.removeprefix("integral:")
+                name = key if label.partition("[")[0] in taken else label
+                unit = units["energy"] if is_energy(key) else units.get(label, "")
                 for i in np.ndindex(np.shape(value)):
                     yield Quantity(name + (f"[{','.join(map(str, i))}]" if i else ""), unit)
 
@@ -238,11 +244,15 @@ def default_start(system: System, xi0: Any, g0: Any, t0: float = 0.0) -> tuple[A
 
 def identifiers(names: Sequence[str]) -> list[str]:
     """Distinct identifiers, of letters, digits and underscores, for names."""
-    made: list[str] = []
-    for i, name in enumerate(names):
-        word = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or f"n{i}"
-        made.append(word if word not in made else f"{word}_{i}")
-    return made
+    made: dict[str, None] = {}
+    for name in names:
+        word = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or "n"
+        each, count = word, 0
+        while each in made:
+            count += 1
+            each = f"{word}_{count}"
+        made[each] = None
+    return list(made)
 
 
 def _flat(tree: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from geonh.arguments.signatures import validated
-from geonh.arguments.validators import as_count, entries, shortly
+from geonh.arguments.validators import as_count, as_float64, entries, shortly
 from geonh.diagnostics.invariants import invariants
 from geonh.drawing import Scene, scene
 from geonh.drawing.picture import Picture
@@ -89,6 +89,8 @@ def play(
         controls = entry.controls if controls is None else controls
     if dt is None:
         dt = 0.01 if entry is None else entry.dt
+    if not as_float64(dt, "dt", ()) > 0:
+        raise ValueError(f"dt must be > 0, got {dt}: a page runs forwards")
     usual = min(SHOWN, 1000 if entry is None else entry.n_steps)
     steps = usual if n_steps is None else as_count(n_steps, "n_steps")
     meanings = {} if entry is None else entry.parameters

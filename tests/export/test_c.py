@@ -275,6 +275,33 @@ def test_wrong_arguments_are_refused(tmp_path):
         gn.build(unknown, "rkmk4", tmp_path / "robot")
 
 
+def named(parameters, **options):
+    return gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], parameters=parameters, name="named", **options)
+
+
+@needs_compiler
+def test_names_in_the_header_are_distinct(tmp_path):
+    built = gn.build(named({"k": 1.0, "k_1": 2.0, "kω": 3.0, "/*": 4.0}), "rkmk4", tmp_path / "robot", xi0=[1.0, 0.0])
+    compiled = [COMPILER, "-Wall", "-Werror", "-o", "example", "example.c", "robot.o", "-lm"]
+    subprocess.run(compiled, cwd=built.folder, check=True)
+    for wrong in ({"a": {"b": 1.0}, "a.b": 2.0}, {"a": [1.0, 2.0], "a[0]": 3.0}, {"": 1.0}):
+        with pytest.raises(ValueError, match="parameters of named need names of their own in the code, got"):
+            gn.build(named(wrong), "rkmk4", tmp_path / "robot")
+
+
+@pytest.mark.parametrize("name", ["energy", "x", "vx", "p_vx", "multipliers[0]", "free"])
+def test_a_first_integral_has_a_place_of_its_own(name, tmp_path):
+    integral = gn.mechanics.FirstIntegral(lambda g, xi, p, parameters: 100.0 + xi[1])
+    forms = gn.Distribution(forms=[[1.0, -1.0]])
+    system = named({}, first_integrals={name: integral}, distribution=forms)
+    linked = Linked(gn.build(system, "rkmk4", tmp_path / "robot", xi0=[1.0, 1.0]))
+    names = [quantity.name for quantity in linked.model.observed]
+    assert len(set(names)) == len(names)
+    seen = linked.observed(linked.started())
+    assert seen[name if name == "free" else f"integral:{name}"] == 101.0
+    assert (seen["energy"], seen["x"], seen["vx"]) == (1.0, 0.0, 1.0)
+
+
 @pytest.mark.parametrize("features", ["../x", "neon", "+", "+a,b", "+a, -b", "+\0"])
 def test_features_that_would_end_the_process_are_refused(features, tmp_path):
     with pytest.raises(ValueError, match="features must be names with"):

@@ -22,6 +22,25 @@ def test_build_writes_what_it_names(tmp_path):
     assert "static const double robot_times[] = {0.0, 0.02};" in header
 
 
+def test_a_start_is_that_of_the_command_line(tmp_path):
+    words = ("--xi0", "0.5,1.25,0", "--g0", "0,2,3", "--out", tmp_path / "robot")
+    said = geonh("build", "chaplygin-sleigh", "--method", "rkmk4", *words)
+    assert said.exit_code == 0, said.stderr
+    header = (tmp_path / "robot" / "robot.h").read_text()
+    assert "robot_velocity[] = {0.5, 1.25, 0.0};" in header
+    assert "robot_point[] = {0.0, 2.0, 3.0};" in header
+
+
+def test_controls_of_a_file_are_named(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import geonh as gn\n"
+        "mass = gn.System(gn.groups.Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u[:1])\n"
+    )
+    said = geonh("build", f"{tmp_path / 'mine.py'}:mass", "--out", tmp_path / "robot")
+    assert said.exit_code == 2
+    assert "the file needs a variable controls, a function of t or values" in said.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -32,6 +51,9 @@ def test_build_writes_what_it_names(tmp_path):
         (("build", "suslov", "--target", "wasm", "--triple", "riscv64"), "triple goes with target='c'"),
         (("play", "suslov", "--out", "suslov.txt"), "path must end in .html"),
         (("play", "suslov", "--method", "gauss9"), "gauss9"),
+        (("play", "suslov", "--dt", "-1"), "dt must be > 0, got -1.0: a page runs forwards"),
+        (("build", "suslov", "--xi0", "1,2"), "--xi0 takes 3 numbers, got 2"),
+        (("build", "suslov", "--out", "a" * 300), "it has 300 bytes, a name at most 255"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(words, told, tmp_path, monkeypatch):

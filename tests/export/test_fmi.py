@@ -100,6 +100,57 @@ def test_what_fails_is_told(version, tmp_path):
         fmpy.simulate_fmu(str(built.files[0]), stop_time=1.0, output_interval=0.015, **options)
 
 
+@pytest.fixture
+def instance(tmp_path):
+    """A unit of version 3.0 in this process, in its initialization."""
+    built, _, _ = unit(3, tmp_path)
+    description = fmpy.read_model_description(str(built.files[0]))
+    folder = fmpy.extract(str(built.files[0]), tmp_path / "unit")
+    made = fmpy.instantiate_fmu(str(folder), description, "CoSimulation")
+    made.enterInitializationMode()
+    places = {variable.name: variable.valueReference for variable in description.modelVariables}
+    yield made, lambda name: made.getFloat64([places[name]])[0], lambda name, x: made.setFloat64([places[name]], [x])
+    made.terminate()
+    made.freeInstance()
+
+
+def test_steps_that_are_no_number_of_the_methods_are_refused(instance):
+    made, get, _ = instance
+    made.exitInitializationMode()
+    for length in (np.nan, np.inf, 0.0, -0.01, 0.01 * (1e5 + 0.09), 0.01 * 2.0**60):
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            made.doStep(currentCommunicationPoint=0.0, communicationStepSize=length)
+    assert get("time") == 0.0
+    made.doStep(currentCommunicationPoint=0.0, communicationStepSize=0.1 + 1e-12)
+    assert get("time") == pytest.approx(0.1)
+
+
+def test_looking_at_an_output_changes_nothing(tmp_path):
+    """The start by default is projected for the last parameters, from where it was."""
+    rolling = gn.Distribution(forms=lambda x, p: jnp.stack([1.0, -p["c"]])[None])
+    system = gn.System(
+        gn.groups.Translations(2), metric=[2.0, 1.0], distribution=rolling, parameters={"c": 2.0}, name="cart"
+    )
+    path = gn.build(system, "rkmk4", tmp_path / "robot", target="fmi3", xi0=[0.2, 0.1], dt=0.1).files[0]
+    description = fmpy.read_model_description(str(path))
+    places = {variable.name: variable.valueReference for variable in description.modelVariables}
+    folder, seen = fmpy.extract(str(path), tmp_path / "unit"), []
+    for looks in (False, True):
+        made = fmpy.instantiate_fmu(str(folder), description, "CoSimulation")
+        made.enterInitializationMode()
+        for c in (7.0, -3.0):
+            made.setFloat64([places["c"]], [c])
+            if looks:
+                made.getFloat64([places["energy"]])
+        made.exitInitializationMode()
+        seen.append(list(made.getFloat64([places[name] for name in ("vx", "vy", "start.vx", "start.vy")])))
+        made.terminate()
+        made.freeInstance()
+    assert seen[0] == seen[1]
+    expected = system.with_parameters(c=-3.0).project(None, [0.2, 0.1])
+    np.testing.assert_allclose(seen[0], [*expected, *expected], rtol=0, atol=1e-15)
+
+
 @pytest.mark.parametrize("more", [{}, {"α": 0.1}])
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.quick("3-more0")

@@ -290,6 +290,32 @@ def test_a_page_loads_nothing_and_allows_nothing_else(files):
     assert "{{" not in text.split('<script type="text/plain" id="data">')[0]
 
 
+@pytest.mark.slow
+def test_small_numbers_quotes_and_new_links(opened, tmp_path):
+    """A parameter of 1e-19 is not shown as 0; a link opened in the page's own tab is taken; a table has its quotes."""
+    integral = gn.mechanics.FirstIntegral(lambda g, xi, p, parameters: xi[1])
+    system = gn.System(
+        gn.groups.Translations(2), metric=[1.0, 1.0], parameters={"q": 1.6e-19}, first_integrals={'L"z': integral}
+    )
+    path = play(system, tmp_path / "page.html", "rkmk4", xi0=[1.0, 0.0], n_steps=20).path
+    page = opened(path)
+    box = page.get_by_role("spinbutton", name="q, as a number")
+    assert float(box.input_value()) == 1.6e-19
+    box.fill("3.2e-19")
+    box.press("Enter")
+    assert float(box.input_value()) == page.evaluate("geonhPlay.runs[0].settings.parameters.q") == 3.2e-19
+    assert '"L""z"' in page.evaluate("geonhPlay.csv()").splitlines()[0]
+    page.evaluate("geonhPlay.change(0, { dt: 0.05 })")
+    link = page.evaluate("geonhPlay.link()")
+    other = opened(path)
+    with other.expect_navigation(wait_until="load"):
+        other.evaluate("(link) => { location.hash = link; }", link)
+    other.wait_for_function("window.geonhPlay && window.geonhPlay.ready", timeout=60_000)
+    assert other.evaluate("geonhPlay.runs[0].settings.dt") == 0.05
+    with pytest.raises(ValueError, match=r"dt must be > 0, got -0.1: a page runs forwards"):
+        play(system, xi0=[1.0, 0.0], dt=-0.1)
+
+
 def test_a_system_without_a_drawing_is_refused():
     system = gn.System(gn.groups.SO2(), metric=[1.0])
     with pytest.raises(NoDrawingError, match="has no drawing, and its space implies none"):

@@ -95,6 +95,24 @@ def test_runs_are_apart_and_begin_anew(sleigh):
     assert answers(sleigh, code) == [True, True]
 
 
+def test_what_is_refused_changes_nothing(sleigh):
+    code = """
+      const run = new Robot(), told = [];
+      const refused = [
+        () => run.start({ a: 9, nope: 1 }), () => run.start({ a: 9 }, { point: [1, 2, 3], velocity: [1] }),
+        () => run.start({ a: 9 }, { point: [1, 2, NaN] }), () => run.project([1, 2, 3], [1, NaN, 2]),
+        () => run.advance(-1), () => run.advance(2 ** 60),
+      ];
+      for (const act of refused) try { act(); told.push(""); } catch (error) { told.push(error.message); }
+      run.project([1, 2, 3], [4, 5, 6]);
+      return [told, run.start().status, run.observe(), new Robot().observe()];
+    """
+    told, status, observed, expected = answers(sleigh, code)
+    assert all(told)
+    assert status == 0
+    assert observed == expected
+
+
 def test_a_start_off_the_constraints_is_told_and_projected(sleigh):
     code = """
       const run = new Robot({}, { velocity: [0.3, 1, 0.7] });
@@ -119,6 +137,7 @@ def test_a_run_that_fails_tells_why(tmp_path):
     run = gn.solve(system, "rkmk4", xi0=[-1.0], g0=[1.0], dt=0.1, n_steps=100, throw=False)
     assert (status, message) == (run.status, run.status.message)
     assert t == pytest.approx(run.t[-1])
+    assert answers(built, code.replace("100", "2 ** 32")) == [status, message, t]  # the engine counts in 32 bits
 
 
 def test_what_javascript_has_not_is_refused(tmp_path):

@@ -369,8 +369,9 @@ def _refuse_fatal(triple: str, cpu_name: str, features: str, reloc: str) -> None
     done = subprocess.run([sys.executable, "-c", _TRIAL], input=given, capture_output=True, text=True, check=False)
     if done.returncode or "is not a recognized" in done.stderr:  # which LLVM would ignore
         words = (done.stderr.strip().splitlines() or ["no code"])[-1]
+        last = features if len(features) <= 40 else f"…{features[-40:]}"  # those of this machine come first
         raise ValueError(
-            f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}: {words}"
+            f"LLVM emits no code for triple = {triple!r}, cpu = {cpu_name!r:.80}, features = {last!r}: {words}"
         )
 
 

@@ -11,6 +11,7 @@
 #define INPUTS (VELOCITY + ROBOT_VELOCITY)
 #define OBSERVED (INPUTS + ROBOT_INPUTS)
 #define ALL (OBSERVED + ROBOT_OBSERVED)
+#define MOST 1e9 /* steps of one call */
 
 typedef struct {
   double values[ALL], state[ROBOT_STATE], begin;
@@ -37,12 +38,16 @@ static void values_by_default(Instance *it) {
   it->started = it->known = it->running = it->given = 0;
 }
 
-/* Start, if that is due; the status. The start by default is projected where a parameter has put it off the
-   constraints. */
+/* Start, if that is due; the status. The start by default is projected where parameters have put it off the
+   constraints, always from the same point and velocity, whatever was looked at before. */
 static int start(Instance *it) {
   double *v = it->values, times[2] = {it->begin, v[STEP]}, nearest[ROBOT_POINT + ROBOT_VELOCITY];
   int status = 0;
   if (!it->started) {
+    if (!it->given) {
+      memcpy(v + POINT, robot_point, sizeof(robot_point));
+      memcpy(v + VELOCITY, robot_velocity, sizeof(robot_velocity));
+    }
     status = robot_start(v, v + INPUTS, times, v + POINT, v + VELOCITY, it->state);
     if (status == ROBOT_START && !it->given && !robot_project(v, times, v + POINT, v + VELOCITY, nearest)) {
       status = robot_start(v, v + INPUTS, times, nearest, nearest + ROBOT_POINT, it->state);
@@ -58,6 +63,7 @@ static int start(Instance *it) {
 /* Value of a variable; nonzero if there is none. */
 static int get(Instance *it, unsigned reference, double *value) {
   if (reference >= ALL) return 1;
+  if (reference >= POINT && reference < INPUTS && !it->running) start(it);
   if (reference >= OBSERVED && !it->known) {
     if (start(it)) return 1;
     robot_observe(it->values, it->values + INPUTS, it->state, it->values + OBSERVED);
@@ -82,12 +88,13 @@ static int go_on(Instance *it, double time) {
   double n = time / it->values[STEP], whole = floor(n + 0.5);
   int status = start(it);
   if (status) return status;
-  if (whole < 1 || fabs(n - whole) > 1e-6 * whole) {
+  if (!(whole >= 1 && whole <= 0x1p53 && fabs(n - whole) <= 1e-6 + 1e-12 * whole)) {
     snprintf(it->message, sizeof(it->message), "a communication step of %g s is not a whole number of steps of %g s", time,
              it->values[STEP]);
     return -1;
   }
-  status = robot_advance(it->values, it->values + INPUTS, it->state, (int32_t)whole);
+  for (; whole > 0 && !status; whole -= MOST)
+    status = robot_advance(it->values, it->values + INPUTS, it->state, (int32_t)fmin(whole, MOST));
   it->known = 0;
   it->running = 1;
   if (status) snprintf(it->message, sizeof(it->message), "a step failed: %s", reason(status));

@@ -206,10 +206,10 @@
     { text: `run ${"AB"[k]}: ${header.models[settings.method].method}`, colour })));
 
   // --- settings --------------------------------------------------------------------------------------------------
-  const rounded = (value) => Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(6));
+  const rounded = (value, noise = 0) => Math.abs(value) < noise ? 0 : Number(value.toPrecision(6));
   const rangeOf = (value) => value === 0 ? [-1, 1] : value > 0 ? [0.1 * value, 4 * value] : [4 * value, 0.1 * value];
-  /** Range and box of a number: `change` takes a new one, and `read` gives the one that was taken. */
-  function slider(label, unit, read, [from, to], change) {
+  /** Range and box of a number: `change` takes a new one, `read` gives the one that was taken; below `noise` it is 0. */
+  function slider(label, unit, read, [from, to], change, noise) {
     const value = read();
     const row = document.createElement("label"), name = document.createElement("span");
     const range = document.createElement("input"), number = document.createElement("input");
@@ -217,18 +217,18 @@
     name.textContent = label;
     name.title = unit ? `${label}: ${unit}` : label;
     Object.assign(range, { type: "range", min: from, max: to, step: "any", value });
-    Object.assign(number, { type: "number", step: "any", value: rounded(value) });
+    Object.assign(number, { type: "number", step: "any", value: rounded(value, noise) });
     range.setAttribute("aria-label", name.title);
     number.setAttribute("aria-label", `${name.title}, as a number`);
     range.addEventListener("input", () => change(Number(range.value)));
     number.addEventListener("change", () => {
       if (number.value !== "" && isFinite(number.value)) change(Number(number.value));
-      number.value = rounded(read());
+      number.value = rounded(read(), noise);
     });
     row.append(name, range, number);
     row.show = (now) => {
       if (document.activeElement !== range) range.value = now;
-      if (document.activeElement !== number) number.value = rounded(now);
+      if (document.activeElement !== number) number.value = rounded(now, noise);
     };
     return row;
   }
@@ -250,8 +250,8 @@
       }
       groups.push(details);
     };
-    const row = (label, unit, read, range, write, after = () => restart(side)) => {
-      const made = slider(label, unit, read, range, (value) => { write(value); after(); });
+    const row = (label, unit, read, range, write, { after = () => restart(side), noise = 0 } = {}) => {
+      const made = slider(label, unit, read, range, (value) => { write(value); after(); }, noise);
       shown.push(() => made.show(read()));
       return made;
     };
@@ -267,19 +267,20 @@
     group("Parameters", first.parameters.map(({ name, unit }) => row(name, unit, () => given.parameters[name],
       rangeOf(first.defaults.parameters[first.parameters.findIndex((p) => p.name === name)]), (v) => { given.parameters[name] = v; })),
     first.parameters.length <= 8, "Bodies are drawn as they are with the parameters by default.");
-    const speeds = Math.max(1, ...first.defaults.velocity.map(Math.abs));
+    const fastest = Math.max(...first.defaults.velocity.map(Math.abs)), speeds = Math.max(1, fastest);
     const start = first.velocity.map(({ name, unit }, i) => row(name, unit, () => side.start.velocity[i], [-2 * speeds, 2 * speeds],
-      (v) => { given.velocity = side.withVelocity(i, v); }));
+      (v) => { given.velocity = side.withVelocity(i, v); }, { noise: 1e-12 * (fastest || 1) }));
     group("Velocity at the start", start, true, "The others change with one as the constraints demand.");
     const places = first.point.map(({ name, unit }, i) => first.free[i] && row(name, unit, () => side.start.point[i],
-      [first.defaults.point[i] - 3, first.defaults.point[i] + 3], (v) => { given.point = [...side.start.point]; given.point[i] = v; }));
+      [first.defaults.point[i] - 3, first.defaults.point[i] + 3], (v) => { given.point = [...side.start.point]; given.point[i] = v; },
+      { noise: 1e-12 }));
     group("Point at the start", places.filter(Boolean), false);
     const steer = () => {
       side.run.set("inputs", given.inputs);
       for (const show of shown) show();
       remember();
     };
-    group("Controls", given.inputs.map((_, i) => row(`u[${i}]`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; }, steer)),
+    group("Controls", given.inputs.map((_, i) => row(`u[${i}]`, "held", () => given.inputs[i], [-2, 2], (v) => { given.inputs[i] = v; }, { after: steer })),
       true, "Held from the next step on: the run goes on.");
     $("settings").replaceChildren(...groups);
     $("which").hidden = runs.length < 2;
@@ -336,7 +337,7 @@
     named = runs.length;
   }
   function csv() {
-    const names = first.observed.map(({ name, unit }) => JSON.stringify(unit ? `${name} (${unit})` : name));
+    const names = first.observed.map(({ name, unit }) => `"${(unit ? `${name} (${unit})` : name).replaceAll('"', '""')}"`);
     names.push(...first.defaults.inputs.map((_, i) => `"u[${i}]"`));
     const lines = runs.flatMap((run, k) => run.history().map((row) => ["AB"[k], ...row].join(",")));
     return [["run", ...names].join(","), ...lines, ""].join("\n");
@@ -345,6 +346,7 @@
   function remember() {
     try { history.replaceState(null, "", link()); } catch { /* a page within another has no address */ }
   }
+  addEventListener("hashchange", () => location.reload()); // a link opened where the page already is
   let unread = ""; // of the link, until a run begins anew
   /** Settings of a link, those that are valid. */
   function linked() {

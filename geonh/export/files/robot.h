@@ -13,7 +13,7 @@ extern "C" {
 
 /* Sizes of the vectors. */
 #define ROBOT_PARAMETERS {{parameters}}
-#define ROBOT_INPUTS {{inputs}} /* controls, held through a step; NULL may be passed where there are none */
+#define ROBOT_INPUTS {{inputs}} /* controls, held through a step{{late}}; NULL may be passed where there are none */
 #define ROBOT_POINT {{point}}
 #define ROBOT_VELOCITY {{velocity}}
 #define ROBOT_STATE {{state}}

@@ -1,6 +1,7 @@
 /** Class of a run of a model of this name, of its data and its module of WebAssembly in base64. */
 async function geonhModel(name, data, code) {
   const module = await WebAssembly.compile(Uint8Array.from(atob(code), (c) => c.charCodeAt(0)));
+  const MOST = 2 ** 30; // steps of one call
   const env = { fmod: (x, y) => x % y, exp2: (x) => 2 ** x };
   for (const { name: called } of WebAssembly.Module.imports(module)) env[called] ??= Math[called];
 
@@ -25,20 +26,23 @@ async function geonhModel(name, data, code) {
 
     // Start anew: with other parameters, by name, and another start; what is left out stays.
     start(parameters = {}, start = {}) {
-      this.setParameters(parameters);
       const names = ["times", "point", "velocity", "inputs"];
-      for (const [name, values] of Object.entries(start)) {
+      const given = Object.entries(start).filter(([, values]) => values !== undefined);
+      for (const [name, values] of given) {
         if (!names.includes(name)) throw new Error(`a start has ${names.join(", ")}, got ${name}`);
-        if (values !== undefined) this.set(name, values);
+        this.check(name, values);
       }
+      this.setParameters(parameters);
+      for (const [name, values] of given) this.vectors[name].set(values);
       this.status = this.call("start", "parameters", "inputs", "times", "point", "velocity", "state");
       return this;
     }
 
     // Do n steps; where one fails, the state is the one before it, and status and message tell why.
     advance(n = 1) {
-      if (!Number.isInteger(n) || n < 0) throw new Error(`n must be a whole number, not negative, got ${n}`);
-      if (this.status === 0) this.status = this.call("advance", "parameters", "inputs", "state", n);
+      if (!Number.isSafeInteger(n) || n < 0) throw new Error(`n must be a whole number, not negative, got ${n}`);
+      for (let left = n; left > 0 && this.status === 0; left -= MOST)
+        this.status = this.call("advance", "parameters", "inputs", "state", Math.min(left, MOST));
       return this;
     }
 
@@ -56,9 +60,14 @@ async function geonhModel(name, data, code) {
 
     // The nearest point and velocity on the constraints, for a start.
     project(point, velocity) {
-      this.set("point", point);
-      this.set("velocity", velocity);
+      this.check("point", point);
+      this.check("velocity", velocity);
+      const { point: x, velocity: xi } = this.vectors, start = [x.slice(), xi.slice()];
+      x.set(point);
+      xi.set(velocity);
       const status = this.call("project", "parameters", "times", "point", "velocity", "projected");
+      x.set(start[0]);
+      xi.set(start[1]);
       const found = Array.from(this.vectors.projected);
       return { status, point: found.slice(0, data.point.length), velocity: found.slice(data.point.length) };
     }
@@ -68,23 +77,28 @@ async function geonhModel(name, data, code) {
     }
 
     setParameters(values) {
-      for (const [key, value] of Object.entries(values)) {
+      const places = Object.entries(values).map(([key, value]) => {
         const place = data.parameters.findIndex((parameter) => parameter.name === key);
         if (place < 0) {
           const names = data.parameters.map((parameter) => parameter.name).join(", ");
           throw new Error(`${name} has no parameter ${key}; it has ${names || "none"}`);
         }
         if (!Number.isFinite(value)) throw new Error(`${key} must be a finite number, got ${value}`);
-        this.vectors.parameters[place] = value;
-      }
+        return [place, value];
+      });
+      for (const [place, value] of places) this.vectors.parameters[place] = value;
     }
 
     set(name, values) {
-      const vector = this.vectors[name];
-      if (values.length !== vector.length) throw new Error(`${name} has ${vector.length} numbers, got ${values.length}`);
+      this.check(name, values);
+      this.vectors[name].set(values);
+    }
+
+    check(name, values) {
+      const size = this.vectors[name].length;
+      if (values.length !== size) throw new Error(`${name} has ${size} numbers, got ${values.length}`);
       const isGiven = name !== "state"; // a state may have places that are not numbers
       if (isGiven && !Array.prototype.every.call(values, Number.isFinite)) throw new Error(`${name} must be finite numbers, got ${values}`);
-      vector.set(values);
     }
 
     call(called, ...vectors) {
