@@ -22,7 +22,7 @@ from geonh.algebra.elimination import eliminated
 from geonh.engine import Named
 from geonh.engine.internals import ad
 
-MANY = 8
+MANY = 7
 """Least number of rows for which the null space is used."""
 
 
