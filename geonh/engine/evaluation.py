@@ -14,8 +14,12 @@ from jax import Array
 from geonh.engine import native
 from geonh.engine.captured import captured_variables
 from geonh.engine.compiled import Types, example, is_array, map_of, types
+from geonh.engine.foreign import target_of_map
 from geonh.engine.internals import hashable_combine, hashable_partition
-from geonh.engine.operations import Operation, Transformed, members
+from geonh.engine.operations import Foreign, Operation, Transformed, members
+
+MANY = 10_000
+"""Number of members of a batch up to which an evaluation calls no Python."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,10 @@ class Evaluation(Operation):
 
     def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         return mapped_part(part, operands, batched)
+
+    def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
+        target = target_of_map(_Mapped(part), types(operands), batched) if n <= MANY else None
+        return None if target is None else Foreign(target)
 
 
 def mapped_part(part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
 from geonh.engine import native
-from geonh.engine.compiled import BatchStepping, lanes_of, loop_of, types
+from geonh.engine.compiled import PROGRAMS, BatchStepping, Types, example, lanes_of, loop_of, types
 from geonh.engine.evaluation import mapped_part
-from geonh.engine.native.drivers import Reached
+from geonh.engine.foreign import is_short, target_of
+from geonh.engine.native import machine
+from geonh.engine.native.drivers import Arguments, Reached, trace, traced_steps
+from geonh.engine.native.handlers import handled_run
 from geonh.engine.operations import Operands, Transformed, members
 from geonh.engine.steps import Carry, Dual, Forwards, ForwardStep, Plan, TangentStep, node_row, tangent_row, warm_row
 
@@ -183,6 +186,43 @@ class TangentRun(Run):
         for i in np.flatnonzero(node[:, -1]):
             rows[i, :, :-1] = first[i, :-1]
         return [np.concatenate([first[:, None], rows], axis=1)]
+
+
+class ForeignRun:
+    """Nodes of runs of (*arrays, x) as a foreign function of XLA, which takes the number of steps between nodes, too.
+
+    Parameters
+    ----------
+    plan : Plan
+        Its numbers of nodes and steps are not used.
+    operands : Types
+        Of the arrays and x.
+    """
+
+    def __init__(self, plan: Plan, operands: Types) -> None:
+        *arrays, x = example(operands)
+        state = Carry(numbers(plan.size - 1), numbers(plan.warm), jax.ShapeDtypeStruct((), np.int64))
+        self._plan, self._arrays, self._x = plan, arrays, x
+        self._traced = traced_steps(
+            ForwardStep(plan.one_step), node_row, Arguments(Forwards(arrays, [])), Arguments(state)
+        )
+
+    def is_short(self, n_steps: int) -> bool:
+        """True if a run of so many steps is short."""
+        return is_short(self._traced.step, n_steps)
+
+    @cached_property
+    def target(self) -> str | None:
+        """Name of the target of XLA, if there is native code."""
+        first, _ = trace(self._plan.first_node.plain, Arguments(self._arrays), Arguments(self._x))
+        step, row = self._traced
+        return target_of(lambda: handled_run(first, step, row, len(self._arrays), fma=machine.fma()))
+
+
+@lru_cache(maxsize=PROGRAMS)
+def foreign_run(plan: Plan, operands: Types) -> ForeignRun:
+    """The foreign function of a plan, traced once."""
+    return ForeignRun(plan, operands)
 
 
 def numbers(*shape: int) -> Any:

@@ -22,6 +22,13 @@ from geonh.engine.internals import ShapedArray, ad, batching, mlir
 VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 
 
+class Foreign(NamedTuple):
+    """Foreign function of XLA: the name of its target, and integers that it takes after the operands."""
+
+    name: str
+    integers: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Operation:
     """y = f(arrays, x), of any arrays and a vector x, in double precision; equal if the programs are equal."""
@@ -41,6 +48,12 @@ class Operation:
         Batched operands have the batch as leading axis, and if any are, so do all results.
         """
         raise NotImplementedError
+
+    def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
+        """Call without Python for a part of this operation, of a batch of n, if there is one; operands as for
+        ``native``.
+        """
+        return None
 
     def __call__(self, arrays: Sequence[Any], x: Any) -> Array:
         """Evaluate y; traceable."""
@@ -200,11 +213,16 @@ def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) 
     """Lowering within an XLA program on a CPU."""
     if members(operands, batched) == 0:
         return _empty_results(*operands, part=part, batched=batched)
-    program = part.of.native(part, _of_one_member(operands, batched), batched)
+    shapes = _shapes(*operands, part=part, batched=batched)
+    one, n = _of_one_member(operands, batched), members(operands, batched)
+    if (found := part.of.foreign(part, one, batched, 1 if n is None else n)) is not None:
+        more = tuple(map(jnp.int32, found.integers))
+        return _foreign_call.bind(*operands, *more, target=found.name, shapes=tuple(shapes))
+    program = part.of.native(part, one, batched)
     if program is None:
         return _in_jax(part, batched)(*operands)
     kinds = [(x.dtype, x.shape) for x in operands]
-    shapes = [ShapedArray((*x.shape, 2), np.dtype(np.uint32)) for x in _shapes(*operands, part=part, batched=batched)]
+    shapes = [ShapedArray((*x.shape, 2), np.dtype(np.uint32)) for x in shapes]
 
     def call(*halves: Any) -> list[np.ndarray]:
         results = program(
@@ -293,6 +311,13 @@ _host_call = Primitive("geonh_host_call")
 _host_call.multiple_results = True
 _host_call.def_abstract_eval(lambda *_, call, shapes: list(shapes))
 mlir.register_lowering(_host_call, _host_call_lowering, platform="cpu")
+
+_foreign_call = Primitive("geonh_foreign_call")
+_foreign_call.multiple_results = True
+_foreign_call.def_abstract_eval(lambda *_, target, shapes: list(shapes))
+mlir.register_lowering(
+    _foreign_call, lambda ctx, *operands, target, shapes: jax.ffi.ffi_lowering(target)(ctx, *operands), platform="cpu"
+)
 
 
 def _primitive(kind: str) -> Primitive:

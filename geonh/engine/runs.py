@@ -8,7 +8,7 @@ function theorem, never through iterations. No derivative flows through a failed
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,8 +16,9 @@ from jax import Array, lax
 
 from geonh.engine.attempt import attempted
 from geonh.engine.backward import BackwardRun
-from geonh.engine.forward import Run, TangentRun
-from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Operation, Transformed
+from geonh.engine.compiled import types
+from geonh.engine.forward import Run, TangentRun, foreign_run
+from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Foreign, Operation, Transformed
 from geonh.engine.steps import Carry, Plan
 
 
@@ -53,6 +54,13 @@ class Steps(Plan, Operation):
             return carry, carry.node
 
         return jnp.concatenate([x[None], lax.scan(several, begin, None, length=self.n_nodes)[1]])
+
+    def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
+        if part.kind != VALUE or any(batched):
+            return None
+        run = foreign_run(replace(self, n_nodes=1, stride=1), types(operands))
+        target = run.target if run.is_short(self.n_nodes * self.stride) else None
+        return None if target is None else Foreign(target, (self.stride,))
 
     def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         run = {VALUE: Run, TANGENT: TangentRun, COTANGENT: BackwardRun}[part.kind](self, part, operands, batched)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -80,6 +81,13 @@ class Arguments:
 
     def tree(self, arrays: list[np.ndarray]) -> Any:
         return jax.tree.unflatten(self.structure, arrays)
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same structure and types."""
+        return isinstance(other, Arguments) and (self.structure, self.kinds) == (other.structure, other.kinds)
+
+    def __hash__(self) -> int:
+        return hash((self.structure, *self.kinds))
 
 
 class Held(NamedTuple):
@@ -192,6 +200,22 @@ def check_step(state: Arguments, shape: Any, row: Any) -> None:
         raise TypeError(f"a row must be a vector in double precision, got {row}")
 
 
+class Traced(NamedTuple):
+    """Jaxprs of a step, (params, state) -> (state, status), and of the row of a node, (params, state) -> vector."""
+
+    step: Any
+    row: Any
+
+
+@functools.lru_cache(maxsize=2)
+def traced_steps(step: Callable, row: Callable, params: Arguments, state: Arguments) -> Traced:
+    """Jaxprs of a hashable step and row; TypeError as of ``check_step``."""
+    stepped, shape = trace(step, params, state)
+    saved, width = trace(row, params, state)
+    check_step(state, shape, width)
+    return Traced(stepped, saved)
+
+
 class Reached(NamedTuple):
     """Outcome of a loop: last good state, status (why the step after it failed, or 0), and number of saved rows.
 
@@ -224,10 +248,8 @@ class Loop:
     @uncollected()
     def __init__(self, step: Callable, row: Callable, params: Any, state: Any) -> None:
         self._params, self._state = Arguments(params), Arguments(state)
-        stepped, shape = trace(step, self._params, self._state)
-        saved, width = trace(row, self._params, self._state)
-        check_step(self._state, shape, width)
-        self.width = int(width.shape[0])
+        stepped, saved = traced_steps(step, row, self._params, self._state)
+        self.width = int(saved.out_avals[0].shape[0])
         em = stepping_loop(stepped, saved, len(self._params.types), fma=machine.fma())
         self._program = Program(em, ADVANCE, 5, 3)
         self._known = FIRST_CALL
