@@ -2,7 +2,7 @@
 
 A call through Python takes some 0.2 ms, which is nothing beside a long run, and ten times a short one. A long run is
 called through Python, since that can be interrupted. Like all native code a program is compiled fast at first, and
-optimized once it has run for long enough; until then Python calls it, to see for how long.
+optimized once it has run for long enough; until then it calls Python to tell how much it has done.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import _thread
 import ctypes
 import functools
 import sys
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +19,7 @@ import jax
 
 from geonh.engine import native
 from geonh.engine.compiled import PROGRAMS, Types, example
+from geonh.engine.interrupts import AGAIN
 from geonh.engine.native import machine
 from geonh.engine.native.drivers import Arguments, trace
 from geonh.engine.native.emitter import Emitter
@@ -29,6 +30,8 @@ SHORT = 5 * 10**7
 """Number of operations, those of all steps or nodes together, up to which a call is short: some 20 ms."""
 LARGE = 10_000
 """Number of operations of a program above which it is called through Python, which takes no longer."""
+INSTRUCTION_SECONDS = 4e-10
+"""Time that an instruction of quick code takes, roughly."""
 STACK = 2**19 if sys.platform.startswith("linux") else 2**17
 """Bytes of stack that a program may use in threads of XLA, which have 8 MB on Linux, and 512 kB on macOS."""
 _registered: dict[str, Target] = {}
@@ -76,7 +79,7 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
         return None
     name = f"geonh_{machine.cache_key(text, quick=False)[:32]}"
     if name not in _registered:
-        target = Target(machine.compiled(text, HANDLER, tuple(em.externals)))
+        target = Target(machine.compiled(text, HANDLER, tuple(em.externals)), text.count("\n"))
         try:
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(target.address), platform="cpu")
         except Exception:  # of another version of the interface
@@ -86,26 +89,27 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
 
 
 class Target:
-    """Program that XLA calls: at first by Python, until its code is optimized."""
+    """Program that XLA calls. Until its code is optimized it tells Python after each call how much it has done."""
 
-    def __init__(self, code: machine.Code) -> None:
-        self._code, self.address = code, ctypes.c_void_p(code.address)
-        self._best = ctypes.c_void_p.from_address(_HANDLER(code.address)(None))
-        self._first, self._by_python = _HANDLER(self._best.value or 0), _HANDLER(self._call)
+    def __init__(self, code: machine.Code, size: int) -> None:
+        self._code, self._size, self.address = code, size, ctypes.c_void_p(code.address)
+        places = _HANDLER(code.address)(None)
+        self._best, self._told = (ctypes.c_void_p.from_address(places + i) for i in (0, 8))
+        self._tell = _TELL(self._used)  # kept: a thread may be about to call it
         if code.version < code.optimised:
-            self._best.value = ctypes.cast(self._by_python, ctypes.c_void_p).value
+            self._told.value = ctypes.cast(self._tell, ctypes.c_void_p).value
 
-    def _call(self, frame: int) -> int:
-        """Call the first version of the code, and have it optimized if that is worth it."""
-        begun = time.perf_counter()
-        self._first(frame)
+    def _used(self, done: int) -> None:
+        """Have the code optimized if that is worth it; an exception that left this function would be lost."""
         try:
-            self._code.used(time.perf_counter() - begun)
+            self._code.used(INSTRUCTION_SECONDS * self._size * done)
             if self._code.version >= self._code.optimised:
-                self._best.value = self._code.address
-        except KeyboardInterrupt:  # of the compiler; it would be lost here
-            _thread.interrupt_main()
-        return 0
+                self._told.value, self._best.value = None, self._code.address
+        except KeyboardInterrupt:
+            again = threading.Timer(AGAIN, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
 
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_TELL = ctypes.CFUNCTYPE(None, ctypes.c_int64)

@@ -48,7 +48,7 @@ def handled_map(function: Any, order: Sequence[int], n_params: int, *, fma: bool
     em.line(f"%done = call i64 @{MAP}({', '.join(f'ptr {x}' for x in tables)}, i64 {n})")
     em.jump("end")
     em.begin("end")
-    return _ended(em)
+    return _ended(em, n)
 
 
 def handled_run(first: Any, step: Any, row: Any, n_params: int, *, fma: bool) -> Emitter:
@@ -87,6 +87,7 @@ def handled_run(first: Any, step: Any, row: Any, n_params: int, *, fma: bool) ->
         em.store(0, counter)
     n = em.emit(f"sub i64 {_length(em, result)}, 1")
     stride = em.emit(f"sext i32 {em.emit(f'load i32, ptr {at_stride}, align 4')} to i64")
+    every = em.emit(f"mul i64 {n}, {stride}")
     em.branch(em.emit(f"icmp sgt i64 {n}, 0"), "some", "end")
     em.begin("some")
     em.branch(em.compare("ne", "d", begin[-1], 0.0), "bad", "good")
@@ -96,7 +97,6 @@ def handled_run(first: Any, step: Any, row: Any, n_params: int, *, fma: bool) ->
     em.jump("failed")
     em.begin("good")
     tables = [_table(em, places[:n_params]), _table(em, [x.pointer for x in state])]
-    every = em.emit(f"mul i64 {n}, {stride}")
     em.jump("again")
     em.begin("again")  # a second time where a step fails, which a call tells of its first step alone
     with em.scope():
@@ -126,7 +126,7 @@ def handled_run(first: Any, step: Any, row: Any, n_params: int, *, fma: bool) ->
         em.for_each(em.emit(f"sub i64 {n}, {saved}"), repeat)
     em.jump("end")
     em.begin("end")
-    return _ended(em)
+    return _ended(em, every)
 
 
 def _begin(em: Emitter) -> None:
@@ -146,11 +146,11 @@ def _begin(em: Emitter) -> None:
     em.begin("run")
 
 
-def _ended(em: Emitter) -> Emitter:
-    """End the handler; it is called through ``@best``, the place of a better one, which it tells if asked for it."""
-    em.line("ret i64 0")
+def _ended(em: Emitter, done: str) -> Emitter:
+    """End the handler, which counts what it has done."""
+    em.line(f"ret i64 {done}")
     em.functions["@handle"] = f"define internal i64 @handle(ptr %frame) #0 {{\n{em.function.body}\n}}"
-    em.definitions.append("@best = internal global ptr @handle, align 8")
+    em.definitions.append("@places = internal global { ptr, ptr } { ptr @handle, ptr null }, align 8")
     em.functions[f"@{HANDLER}"] = _ENTER
     return em
 
@@ -159,13 +159,22 @@ _ENTER = f"""define i64 @{HANDLER}(ptr %frame) #0 {{
   %is_asked = icmp eq ptr %frame, null
   br i1 %is_asked, label %asked, label %called
 asked:
-  ret i64 ptrtoint (ptr @best to i64)
+  ret i64 ptrtoint (ptr @places to i64)
 called:
-  %function = load atomic ptr, ptr @best monotonic, align 8
-  %result = tail call i64 %function(ptr %frame)
-  ret i64 %result
+  %handle = load atomic ptr, ptr @places monotonic, align 8
+  %done = call i64 %handle(ptr %frame)
+  %told = load atomic ptr, ptr getelementptr (i8, ptr @places, i64 8) monotonic, align 8
+  %is_told = icmp ne ptr %told, null
+  br i1 %is_told, label %tell, label %end
+tell:
+  call void %told(i64 %done)
+  br label %end
+end:
+  ret i64 0
 }}"""
-"""Function that XLA calls."""
+"""Function that XLA calls. Without a frame it returns the address of two others: of the handler, in whose place a
+better one may be put, and of one that is told the number of steps or nodes of each call, if there is one.
+"""
 
 
 def _buffers(em: Emitter, field: int, n: int) -> list[str]:

@@ -1,0 +1,140 @@
+"""Compiled runs without Python: the same bits, the same failures, and Python where a run is long."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.engine import foreign
+from geonh.engine.evaluation import Parts
+from geonh.engine.native import handlers, machine
+from geonh.engine.runs import Steps
+from geonh.systems import catalogue
+
+BY_PYTHON = "python"
+"""Part of the name of XLA's target for a call of Python."""
+
+
+def compiled(name, method, **options):
+    """Velocities and energies of a compiled run, and those of ``solve``."""
+    entry = catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    given = {"g0": start.g0, "dt": entry.dt, "controls": entry.controls, **options}
+
+    def nodes(xi0):
+        run = gn.integrate(system, method, xi0=xi0, **given)
+        return run.xi, run.energy, run.multipliers
+
+    return jax.jit(nodes), jnp.asarray(start.xi0), gn.solve(system, method, xi0=start.xi0, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "options"),
+    [
+        ("chaplygin-sleigh", "gauss4", {"n_steps": 60}),
+        ("suslov", "rkmk4", {"n_steps": 63, "save_every": 7, "t0": 0.5}),
+        ("controlled-snakeboard", "gni", {"n_steps": 60}),
+        ("heavy-top", "rattle", {"n_steps": 1}),
+    ],
+)
+def test_a_compiled_run_calls_no_python_and_has_the_bits_of_solve(name, method, options):
+    function, xi0, run = compiled(name, method, **options)
+    text = function.lower(xi0).as_text()
+    assert "@geonh_" in text
+    assert BY_PYTHON not in text
+    for _ in range(2):
+        for found, expected in zip(function(xi0), (run.xi, run.energy, run.multipliers), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_long_run_can_be_interrupted():
+    function, xi0, _ = compiled("chaplygin-sleigh", "rkmk4", n_steps=foreign.SHORT // 100)
+    assert BY_PYTHON in function.lower(xi0).as_text()
+
+
+def test_other_counts_of_steps_take_the_same_program():
+    before = len(foreign._registered)
+    for n_steps, save_every in ((9, 1), (10, 1), (12, 3)):
+        function, xi0, run = compiled("veselova", "rkmk4", n_steps=n_steps, save_every=save_every)
+        np.testing.assert_array_equal(function(xi0)[0], run.xi)
+    assert len(foreign._registered) <= before + 4  # the run, and what it returns
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2, 5, 63, 64, 65, 130, 131])
+@pytest.mark.parametrize(("n_nodes", "stride"), [(200, 1), (40, 5), (1, 131)])
+def test_after_a_failure_the_last_good_node_is_repeated(fails, n_nodes, stride):
+    """The step of this number fails; 0 is the start."""
+
+    def first(tree, x, near):
+        return jnp.append(x, jnp.where(fails == 0, 7.0, 0.0))
+
+    def step(tree, node, warm, near):
+        return node * tree[0] + 1.0, warm + 1.0, jnp.where(warm[0] == fails - 1, 9, 0)
+
+    arrays, parts = Parts.of((np.asarray(0.5),))
+    run = Steps(first, step, parts, n_nodes, stride, 3, 1, False)
+    found = jax.jit(lambda a, x: run([a], x))(arrays[0], jnp.array([1.0, -3.0]))
+    good = 0 if not fails else n_nodes * stride if fails > n_nodes * stride else fails - 1
+    states, saved = [np.array([1.0, -3.0])], good // stride
+    for _ in range(good):
+        states.append(states[-1] * 0.5 + 1.0)
+    expected = [np.append(state, 7.0 * (not fails)) for state in states[::stride][: saved + 1]]
+    expected += [np.append(states[-1], 9.0 if fails else 7.0)] * (n_nodes - saved)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_runs_of_several_threads_are_apart():
+    function, xi0, run = compiled("chaplygin-sleigh", "rkmk4", n_steps=40)
+    starts = [xi0 * (1 + 0.1 * i) for i in range(4)]
+    expected, found = [np.asarray(function(start)[0]) for start in starts], {}
+
+    def work(i):
+        with gn.float64():
+            found[i] = [np.asarray(function(starts[i])[0]) for _ in range(100)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(4):
+        assert all(np.array_equal(one, expected[i]) for one in found[i])
+    np.testing.assert_array_equal(expected[0], run.xi)
+
+
+def test_the_code_is_optimised_when_that_is_worth_it_and_has_the_same_bits(monkeypatch):
+    monkeypatch.setenv("GEONH_CACHE", "off")
+    function, xi0, run = compiled("spherical-robot", "rkmk4", n_steps=30)
+    function(xi0)
+    targets = list(foreign._registered.values())[-3:]
+    assert any(target._code.version < target._code.optimised for target in targets)
+    for target in targets:
+        target._used(10**12)
+    for _ in range(2):
+        np.testing.assert_array_equal(function(xi0)[0], run.xi)
+    assert all(target._best.value == target._code.address for target in targets)
+
+
+def test_an_interrupt_within_the_compiler_is_not_lost(monkeypatch):
+    monkeypatch.setenv("GEONH_CACHE", "off")
+    function, xi0, _ = compiled("roller-racer", "rkmk4", n_steps=31)
+    function(xi0)
+
+    def interrupted(code, seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine.Code, "used", interrupted)
+    function(xi0)
+    with pytest.raises(KeyboardInterrupt):
+        threading.Event().wait(10.0)
+
+
+def test_another_version_of_the_interface_is_called_through_python(monkeypatch):
+    monkeypatch.setattr(handlers, "VERSION", (7, 0))
+    function, xi0, run = compiled("knife-edge", "rkmk4", n_steps=33)
+    assert BY_PYTHON in function.lower(xi0).as_text()
+    np.testing.assert_array_equal(function(xi0)[0], run.xi)
