@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from geonh.engine.compiled import PROGRAMS, Types, example
+from geonh.engine.foreign import is_short, target_of
 from geonh.engine.forward import BatchLoop, Run, numbers
-from geonh.engine.operations import Operands, Transformed, active_values
+from geonh.engine.native import machine
+from geonh.engine.native.drivers import Arguments, trace, traced_steps
+from geonh.engine.native.handlers import handled_pull
+from geonh.engine.operations import COTANGENT, Operands, Transformed, active_values
 from geonh.engine.steps import SAME, Backwards, BackwardStep, Block, Cotangents, Plan, driven_row
 
 BLOCK, OF_MANY = 1024, 512
 """Number of steps whose cotangents are computed in one call, for a single member and for each of a batch."""
+MOST_NODES = 2**30
+"""Number of nodes that a run has at most, of which all are known."""
 
 
 class Segment(NamedTuple):
@@ -186,6 +193,49 @@ class BackwardRun(Run):
         padded = np.zeros((len(values), self.block + 1, values.shape[2]))
         padded[:, : values.shape[1]] = values
         return padded
+
+
+class ForeignPull:
+    """Cotangents of short runs of which every node is known, as a foreign function of XLA.
+
+    They are nan where a step converges to another solution than in the run, and then to be computed by ``BackwardRun``.
+
+    Parameters
+    ----------
+    plan : Plan
+        Its number of nodes is not used.
+    active : tuple of bool
+        Arrays that are differentiated.
+    operands : Types
+        Of the arrays, x, y and the cotangent of y.
+    """
+
+    def __init__(self, plan: Plan, active: tuple[bool, ...], operands: Types) -> None:
+        *arrays, x, _, _ = example(operands)
+        path, number = numbers(MOST_NODES, plan.size), jax.ShapeDtypeStruct((), np.int64)
+        params = Arguments(Backwards(arrays, Block(path, path, numbers(1, plan.warm), number)))
+        summed = active_values(arrays, active)
+        state = Arguments(Cotangents(number, numbers(plan.size - 1), summed, numbers(plan.warm), []))
+        self._arrays, self._first = arrays, Transformed(COTANGENT, plan.first_node, active)
+        self._node_0 = [*arrays, x, numbers(plan.size), numbers(plan.size)]
+        self._traced = traced_steps(BackwardStep(plan.one_step, active), driven_row, params, state)
+
+    def is_short(self, n_steps: int) -> bool:
+        """True if these cotangents of a run of so many steps take a short time."""
+        return is_short(self._traced.step, n_steps)
+
+    @cached_property
+    def target(self) -> str | None:
+        """Name of the target of XLA, if there is native code."""
+        first, _ = trace(self._first, *map(Arguments, self._node_0))
+        step, row = self._traced
+        return target_of(lambda: handled_pull(first, step, row, len(self._arrays), fma=machine.fma()))
+
+
+@lru_cache(maxsize=PROGRAMS)
+def foreign_pull(plan: Plan, active: tuple[bool, ...], operands: Types) -> ForeignPull:
+    """The foreign function of a plan, traced once."""
+    return ForeignPull(plan, active, operands)
 
 
 def _warm_start(known: Callable[[], np.ndarray], i: int) -> np.ndarray:

@@ -7,6 +7,7 @@ and in higher derivatives the fallback is JAX on ``plain``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,10 +24,21 @@ VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 
 
 class Foreign(NamedTuple):
-    """Foreign function of XLA: the name of its target, and integers that it takes after the operands."""
+    """Foreign function of XLA.
+
+    Attributes
+    ----------
+    name : str
+        Of its target.
+    integers : tuple of int
+        What it takes after the operands.
+    is_tried : bool
+        True if Python is called where its last result has nan.
+    """
 
     name: str
     integers: tuple[int, ...] = ()
+    is_tried: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,20 +229,36 @@ def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) 
     one, n = _of_one_member(operands, batched), members(operands, batched)
     if (found := part.of.foreign(part, one, batched, 1 if n is None else n)) is not None:
         more = tuple(map(jnp.int32, found.integers))
-        return _foreign_call.bind(*operands, *more, target=found.name, shapes=tuple(shapes))
+        results = _foreign_call.bind(*operands, *more, target=found.name, shapes=tuple(shapes))
+        if not found.is_tried:
+            return results
+        later = _when_called(lambda: part.of.native(part, one, batched))
+        failed = jnp.isnan(results[-1]).any()
+        return lax.cond(failed, lambda: _by_python(later, operands, shapes), lambda: results)
     program = part.of.native(part, one, batched)
     if program is None:
         return _in_jax(part, batched)(*operands)
-    kinds = [(x.dtype, x.shape) for x in operands]
-    shapes = [ShapedArray((*x.shape, 2), np.dtype(np.uint32)) for x in shapes]
+    return _by_python(program, operands, shapes)
 
-    def call(*halves: Any) -> list[np.ndarray]:
+
+def _when_called(make: Callable[[], Callable | None]) -> Callable:
+    """Program that is made when it is first called."""
+    made = functools.cache(make)
+    return lambda *values: made()(*values)  # type: ignore[misc]
+
+
+def _by_python(program: Callable, operands: Sequence[Any], shapes: Sequence[ShapedArray]) -> list[Any]:
+    """Results of a NumPy function within an XLA program."""
+    kinds = [(x.dtype, x.shape) for x in operands]
+    halves = [ShapedArray((*x.shape, 2), np.dtype(np.uint32)) for x in shapes]
+
+    def call(*values: Any) -> list[np.ndarray]:
         results = program(
-            *(np.asarray(x).view(dtype).reshape(shape) for x, (dtype, shape) in zip(halves, kinds, strict=True))
+            *(np.asarray(x).view(dtype).reshape(shape) for x, (dtype, shape) in zip(values, kinds, strict=True))
         )
         return [np.asarray(x, order="C")[..., None].view(np.uint32) for x in results]
 
-    results = _host_call.bind(*map(_halves, operands), call=call, shapes=tuple(shapes))
+    results = _host_call.bind(*map(_halves, operands), call=call, shapes=tuple(halves))
     return [lax.bitcast_convert_type(x, np.float64) for x in results]
 
 

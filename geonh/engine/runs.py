@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from geonh.engine.attempt import attempted
-from geonh.engine.backward import BackwardRun
+from geonh.engine.backward import BackwardRun, foreign_pull
 from geonh.engine.compiled import types
 from geonh.engine.forward import Run, TangentRun, foreign_run
 from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Foreign, Operation, Transformed
@@ -56,11 +58,20 @@ class Steps(Plan, Operation):
         return jnp.concatenate([x[None], lax.scan(several, begin, None, length=self.n_nodes)[1]])
 
     def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
-        if part.kind != VALUE or any(batched):
+        n_steps = self.n_nodes * self.stride
+        if any(batched) or part.kind == TANGENT:
             return None
-        run = foreign_run(replace(self, n_nodes=1, stride=1), types(operands))
-        target = run.target if run.is_short(self.n_nodes * self.stride) else None
-        return None if target is None else Foreign(target, (self.stride,))
+        if part.kind == VALUE:
+            run = foreign_run(replace(self, n_nodes=1, stride=1), types(operands))
+            target = run.target if run.is_short(n_steps) else None
+            return None if target is None else Foreign(target, (self.stride,))
+        if self.stride > 1 or (self.driven and part.active[-1]):
+            return None
+        # of another number of nodes it is the same program
+        few = [*operands[:-2], *(jax.ShapeDtypeStruct((2, self.size), np.float64) for _ in range(2))]
+        pull = foreign_pull(replace(self, n_nodes=1), part.active, types(few))
+        target = pull.target if pull.is_short(n_steps) else None
+        return None if target is None else Foreign(target, is_tried=True)
 
     def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         run = {VALUE: Run, TANGENT: TangentRun, COTANGENT: BackwardRun}[part.kind](self, part, operands, batched)

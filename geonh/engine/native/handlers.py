@@ -6,13 +6,16 @@ places do not change within a major version.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from geonh.engine.native.builder import Function
 from geonh.engine.native.emitter import Emitter
+from geonh.engine.native.moves import combined
 from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
-from geonh.engine.native.values import STRAIGHT, Memory, kind_of
+from geonh.engine.native.values import STRAIGHT, Entry, Memory, kind_of, pack
 
 HANDLER = "enter"
 VERSION = (0, 1)
@@ -127,6 +130,83 @@ def handled_run(first: Any, step: Any, row: Any, n_params: int, *, fma: bool) ->
     em.jump("end")
     em.begin("end")
     return _ended(em, every)
+
+
+def handled_pull(first: Any, step: Any, row: Any, n_arrays: int, *, fma: bool) -> Emitter:
+    """Program of ``i64 enter(frame)``: cotangents of the active arrays and of x of a run of which every node is known,
+    from (arrays, x, y, cotangent of y). The cotangents of x are nan where those of a node are not finite.
+
+    Parameters
+    ----------
+    first : ClosedJaxpr
+        (arrays, x, node 0, its cotangent) -> cotangents of the active arrays and of x.
+    step, row
+        Backward step and row of nothing, of ``stepping_loop``: the parameters are (arrays, nodes, cotangents that enter
+        at them, warm starts, number of the first step), the state is (number, cotangent of the node without status,
+        those of the active arrays, warm start).
+    n_arrays : int
+        Number of arrays.
+    fma : bool
+        True if the CPU has fused multiply-add.
+    """
+    em = stepping_loop(step, row, n_arrays + 4, fma=fma)
+    _begin(em)
+    avals, results = [var.aval for var in first.jaxpr.invars], _buffers(em, RESULTS, len(first.out_avals))
+    arguments = _buffers(em, ARGUMENTS, n_arrays + 3)
+    places, (size,) = [_numbers(em, x) for x in arguments], avals[-1].shape
+    n = em.emit(f"sub i64 {_length(em, arguments[-1])}, 1")
+    y, y_bar = (Memory(place, (2, size), "d", False) for place in places[-2:])
+    number, node, *sums, warm = (em.place(var.aval) for var in step.jaxpr.invars[n_arrays + 4 :])
+    known, begin = (em.place(step.jaxpr.invars[n_arrays + i].aval) for i in (2, 3))
+    for place in (node, *sums, warm, known):
+        em.for_each(place.size, partial(_clear, em, place))
+    status, done, good = em.buffer((), "i32"), em.buffer((), "i64"), em.buffer((), "i64")
+    for counter in (begin, status, done, good):
+        em.store(0, counter)
+    em.branch(em.emit(f"icmp sgt i64 {n}, 0"), "counted", "back")
+    em.begin("counted")
+
+    def count(i: str) -> None:
+        """Count a good step; of another one, what enters at its node enters at the last good one."""
+        row = em.emit(f"mul i64 {em.emit(f'add i64 {i}, 1')}, {size}")
+        places = [em.emit(f"add i64 {row}, {j}") for j in range(size)]
+        is_good = em.compare("eq", "d", em.load(y, places[-1]), 0.0)
+        em.store(em.integer("add", "i64", em.load(good, 0), em.select(is_good, 1, 0, "i64")), good)
+        for j in range(size - 1):
+            em.store(em.add(em.load(node, j), em.select(is_good, 0.0, em.load(y_bar, places[j]), "d")), node, j)
+
+    em.for_each(n, count)
+    with em.scope():
+        n_good = em.load(good, 0)
+        em.store(em.emit(f"sub i64 {n_good}, 1"), number)
+        params = [*places[:n_arrays], *places[-2:], known.pointer, begin.pointer]
+        tables = [_table(em, params), _table(em, [x.pointer for x in (number, node, *sums, warm)])]
+        addresses = ", ".join(f"ptr {x}" for x in (*tables, status.pointer, done.pointer, node.pointer))
+        em.branch(em.emit(f"icmp sgt i64 {n_good}, 0"), "some", "back")
+        em.begin("some")
+        em.line(f"%steps = call i64 @{ADVANCE}({addresses}, i64 {n_good}, i64 {n_good}, i64 {n_good})")
+        em.jump("back")
+    em.begin("back")
+    with em.scope():
+        after = em.entries(node).tolist()
+        at_0 = [em.add(em.load(y_bar, j), x) for j, x in enumerate([*after, 0.0])]
+        pairs = zip(places[: n_arrays + 2], avals[: n_arrays + 2], strict=True)
+        given = [Memory(place, tuple(aval.shape), kind_of(aval), False, place) for place, aval in pairs]
+        values = [em.entries(x) if x.size <= STRAIGHT else x for x in given]
+        *more, x_bar = em.closed(first, [*values, pack(at_0, (size,))])
+        for result, total, extra in zip(results, sums, more, strict=False):
+            place = Memory(_numbers(em, result), total.shape, "d", False)
+            for i, (a, b) in enumerate(zip(em.entries(total).ravel(), em.entries(extra).ravel(), strict=True)):
+                em.store(em.add(a, b), place, i)
+        finite = combined(em.add, [em.mul(x, 0.0) if isinstance(x, str) else 0.0 for x in after])
+        place = Memory(_numbers(em, results[-1]), tuple(avals[n_arrays].shape), "d", False)
+        for i, x in enumerate(em.entries(x_bar).ravel().tolist()):
+            em.store(em.select(em.compare("eq", "d", finite, 0.0), x, math.nan, "d"), place, i)
+    return _ended(em, n)
+
+
+def _clear(em: Emitter, place: Memory, i: Entry) -> None:
+    em.store(0.0, place, i)
 
 
 def _begin(em: Emitter) -> None:
