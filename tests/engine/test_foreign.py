@@ -138,3 +138,76 @@ def test_another_version_of_the_interface_is_called_through_python(monkeypatch):
     function, xi0, run = compiled("knife-edge", "rkmk4", n_steps=33)
     assert BY_PYTHON in function.lower(xi0).as_text()
     np.testing.assert_array_equal(function(xi0)[0], run.xi)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "parameter"),
+    [
+        ("chaplygin-sleigh", "gauss4", "m"),
+        ("suslov", "rkmk4", "J"),
+        ("snakeboard", "gni", "m"),
+        pytest.param("chaplygin-sphere", "rkmk4", "m", marks=pytest.mark.slow),
+    ],
+)
+def test_a_gradient_calls_python_only_where_it_has_to_and_has_the_same_bits(name, method, parameter):
+    entry = catalogue[name]
+    start = entry.start(entry.system())
+
+    def loss(xi0, scale):
+        system = entry.system()
+        system = system.with_parameters(**{parameter: scale * np.asarray(system.parameters[parameter])})
+        run = gn.integrate(system, method, xi0=xi0, g0=start.g0, dt=entry.dt, n_steps=40)
+        return jnp.sum(jnp.sin(run.xi[::7])) + run.energy[-1]
+
+    at = jnp.asarray(start.xi0), jnp.asarray(1.1)
+    gradient = jax.jit(jax.grad(loss, (0, 1)))
+    text = gradient.lower(*at).as_text()
+    before, after = text.split("stablehlo.case", 1)  # the branch that calls it is only for nan
+    assert BY_PYTHON not in before
+    assert BY_PYTHON in after
+    for found, expected in zip(gradient(*at), jax.grad(loss, (0, 1))(*at), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+    step = 1e-6
+    difference = (loss(at[0], at[1] + step) - loss(at[0], at[1] - step)) / (2 * step)
+    assert abs(gradient(*at)[1] - difference) < 1e-6 * (1 + abs(difference))
+
+
+@pytest.mark.parametrize("n_nodes", [0, 1, 30, 250, 251, 300])
+def test_what_enters_after_a_failure_enters_at_the_last_good_node(n_nodes):
+    """The step of number 250 fails; the run is linear in a and x."""
+
+    def first(tree, x, near):
+        return jnp.append(2.0 * x, 0.0)
+
+    def step(tree, node, warm, near):
+        return node * 0.99 + tree[0], warm + 1.0, jnp.where(warm[0] == 249, 9, 0)
+
+    arrays, parts = Parts.of((np.asarray(0.5),))
+    run = Steps(first, step, parts, n_nodes, 1, 3, 1, False)
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(n_nodes + 1, 2)))
+
+    def total(a, x):
+        return jnp.sum(weights * run([a], x)[:, :2])
+
+    at = jnp.asarray(arrays[0]), jnp.array([1.0, -3.0])
+    slopes = jax.jit(jax.grad(total, (0, 1)))(*at)
+    n = np.minimum(np.arange(n_nodes + 1), 249)
+    powers = 0.99**n
+    np.testing.assert_allclose(slopes[1], 2 * powers @ np.asarray(weights), rtol=1e-12)
+    np.testing.assert_allclose(slopes[0], np.sum(np.asarray(weights) * ((1 - powers) / 0.01)[:, None]), rtol=1e-11)
+
+
+def test_a_gradient_that_is_nan_is_that_of_python():
+    """√x at 0 has no derivative: both ways tell so."""
+
+    def first(tree, x, near):
+        return jnp.append(jnp.sqrt(x), 0.0)
+
+    def step(tree, node, warm, near):
+        return node + tree[0], warm, jnp.asarray(0)
+
+    arrays, parts = Parts.of((np.asarray(0.5),))
+    run = Steps(first, step, parts, 3, 1, 3, 1, False)
+    a, x = jax.jit(jax.grad(lambda a, x: jnp.sum(0.0 * run([a], x)), (0, 1)))(arrays[0], jnp.array([0.0, 1.0]))
+    assert a == 0.0
+    np.testing.assert_array_equal(x, [np.nan, 0.0])
