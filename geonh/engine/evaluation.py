@@ -16,7 +16,7 @@ from geonh.engine.captured import captured_variables
 from geonh.engine.compiled import Types, example, is_array, map_of, types
 from geonh.engine.foreign import target_of_map
 from geonh.engine.internals import hashable_combine, hashable_partition
-from geonh.engine.operations import Foreign, Operation, Transformed, members
+from geonh.engine.operations import Foreign, Operation, Transformed, foreign_call, members
 
 MANY = 10_000
 """Number of members of a batch up to which an evaluation calls no Python."""
@@ -103,7 +103,11 @@ class Evaluation(Operation):
 
     def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
         target = target_of_map(_Mapped(part), types(operands), batched) if n <= MANY else None
-        return None if target is None else Foreign(target)
+        if target is None:
+            return None
+        lead = (n,) if any(batched) else ()
+        shapes = [(*lead, *shape) for shape in part.result_shapes(part.named(operands))]
+        return Foreign(lambda *operands: foreign_call(target, operands, shapes))
 
 
 def mapped_part(part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:

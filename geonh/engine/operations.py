@@ -24,20 +24,17 @@ VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 
 
 class Foreign(NamedTuple):
-    """Foreign function of XLA.
+    """Part of an operation without a call of Python.
 
     Attributes
     ----------
-    name : str
-        Of its target.
-    integers : tuple of int
-        What it takes after the operands.
+    call : callable
+        Function of the operands to a list of results, which calls targets of XLA (``foreign_call``).
     is_tried : bool
         True if Python is called where its last result has nan.
     """
 
-    name: str
-    integers: tuple[int, ...] = ()
+    call: Callable[..., list[Any]]
     is_tried: bool = False
 
 
@@ -98,6 +95,11 @@ class Transformed:
             return [jax.jvp(function, at, (given.tangents, given.x_dot))[1]]
         moving, x = jax.vjp(function, *at)[1](given.y_bar)
         return [*moving, x]
+
+    def result_shapes(self, given: Operands) -> list[tuple[int, ...]]:
+        """Shapes of its results for one member, from those of the operands."""
+        active = active_values(given.arrays, self.active) if self.kind == COTANGENT else []
+        return [a.shape for a in (*active, given.x)] if self.kind == COTANGENT else [self.of.shape(given.x)]
 
     def named(self, operands: Sequence[Any]) -> Operands:
         """Operands of this part, or a value for each of them, by name."""
@@ -200,9 +202,7 @@ def _of_one_member(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[A
 
 def _shapes(*operands: Any, part: Transformed, batched: tuple[bool, ...]) -> list[ShapedArray]:
     lead = (members(operands, batched),) if any(batched) else ()
-    one = part.named(_of_one_member(operands, batched))
-    active = active_values(one.arrays, part.active) if part.kind == COTANGENT else []
-    shapes = [a.shape for a in (*active, one.x)] if part.kind == COTANGENT else [part.of.shape(one.x)]
+    shapes = part.result_shapes(part.named(_of_one_member(operands, batched)))
     return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
 
 
@@ -228,8 +228,7 @@ def _cpu_lowering(*operands: Any, part: Transformed, batched: tuple[bool, ...]) 
     shapes = _shapes(*operands, part=part, batched=batched)
     one, n = _of_one_member(operands, batched), members(operands, batched)
     if (found := part.of.foreign(part, one, batched, 1 if n is None else n)) is not None:
-        more = tuple(map(jnp.int32, found.integers))
-        results = _foreign_call.bind(*operands, *more, target=found.name, shapes=tuple(shapes))
+        results = found.call(*operands)
         if not found.is_tried:
             return results
         later = _when_called(lambda: part.of.native(part, one, batched))
@@ -346,6 +345,12 @@ _foreign_call.def_abstract_eval(lambda *_, target, shapes: list(shapes))
 mlir.register_lowering(
     _foreign_call, lambda ctx, *operands, target, shapes: jax.ffi.ffi_lowering(target)(ctx, *operands), platform="cpu"
 )
+
+
+def foreign_call(target: str, operands: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Results of a target of XLA, of these shapes, in double precision."""
+    results = tuple(ShapedArray(shape, np.dtype(np.float64)) for shape in shapes)
+    return _foreign_call.bind(*operands, target=target, shapes=results)
 
 
 def _primitive(kind: str) -> Primitive:

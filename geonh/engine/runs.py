@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from geonh.engine.attempt import attempted
 from geonh.engine.backward import BackwardRun, foreign_pull
 from geonh.engine.compiled import types
 from geonh.engine.forward import Run, TangentRun, foreign_run
-from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Foreign, Operation, Transformed
+from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Foreign, Operation, Transformed, foreign_call
 from geonh.engine.steps import Carry, Plan
 
 
@@ -58,20 +59,35 @@ class Steps(Plan, Operation):
         return jnp.concatenate([x[None], lax.scan(several, begin, None, length=self.n_nodes)[1]])
 
     def foreign(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...], n: int) -> Foreign | None:
-        n_steps = self.n_nodes * self.stride
-        if any(batched) or part.kind == TANGENT:
+        given = part.named(operands)
+        if any(batched) or part.kind == TANGENT or (part.kind == COTANGENT and self.driven and part.active[-1]):
             return None
+        n_steps, one = self.n_nodes * self.stride, replace(self, n_nodes=1, stride=1)  # programs of any numbers
+        run = foreign_run(one, types([*given.arrays, given.x]))
+        of_run = run.target if run.is_short(n_steps) else None
+        if of_run is None:
+            return None
+
+        def nodes(*operands: Any, n: int, stride: int) -> list[Any]:
+            return foreign_call(of_run, (*operands, jnp.int32(stride)), [(n + 1, self.size)])
+
         if part.kind == VALUE:
-            run = foreign_run(replace(self, n_nodes=1, stride=1), types(operands))
-            target = run.target if run.is_short(n_steps) else None
-            return None if target is None else Foreign(target, (self.stride,))
-        if self.stride > 1 or (self.driven and part.active[-1]):
+            return Foreign(partial(nodes, n=self.n_nodes, stride=self.stride))
+        pair = jax.ShapeDtypeStruct((2, self.size), np.float64)
+        pull = foreign_pull(one, part.active, types([*given.arrays, given.x, pair, pair]))
+        of_pull = pull.target if pull.is_short(n_steps) else None
+        if of_pull is None:
             return None
-        # of another number of nodes it is the same program
-        few = [*operands[:-2], *(jax.ShapeDtypeStruct((2, self.size), np.float64) for _ in range(2))]
-        pull = foreign_pull(replace(self, n_nodes=1), part.active, types(few))
-        target = pull.target if pull.is_short(n_steps) else None
-        return None if target is None else Foreign(target, is_tried=True)
+        shapes = part.result_shapes(given)
+
+        def pulled(*operands: Any) -> list[Any]:
+            *before, y, y_bar = operands
+            if self.stride > 1:  # with the nodes between
+                (y,) = nodes(*before, n=n_steps, stride=1)
+                y_bar = jnp.zeros((n_steps + 1, self.size)).at[:: self.stride].set(y_bar)
+            return foreign_call(of_pull, (*before, y, y_bar), shapes)
+
+        return Foreign(pulled, is_tried=True)
 
     def native(self, part: Transformed, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         run = {VALUE: Run, TANGENT: TangentRun, COTANGENT: BackwardRun}[part.kind](self, part, operands, batched)
