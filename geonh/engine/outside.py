@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
 
 from geonh.arguments.precision import tracing
 from geonh.engine.captured import captured_variables
+from geonh.engine.internals import get_opaque_trace_state
 from geonh.engine.interpreted import interpret
 from geonh.engine.tracing import forward_only
 

@@ -7,7 +7,8 @@ with the better of its I and PI controllers, and steps of one length here. SciPy
 (ġ, ξ̇) of geonh's own system, SciPy by its machine code. The runs are those of the catalogue, of at most ``LONGEST``
 seconds. The error is that of (g, ξ) at the end, of ξ relative to 1 + |ξ|. Times are seconds of the processors, the
 least of some calls, without compiling: of one run, a whole call from Python; and per member of an ensemble of different
-starts, for those that compute many at once.
+starts, for those that compute many at once. What is called from Python is compared with ``solve``, and what is
+compiled, with a compiled ``integrate``.
 """
 
 import itertools
@@ -117,6 +118,26 @@ def with_geonh(case):
     return found
 
 
+def with_compiled(case):
+    """A compiled ``integrate``, with as many steps as ``solve`` takes."""
+
+    def solved(tolerance):
+        if tolerance not in programs:
+            run = gn.solve(case.system, **case.start, tolerance=tolerance, t_end=case.end, throw=False)
+            given = {**case.start, "tolerance": tolerance, "t_end": case.end, "n_steps": len(run) + 4}
+
+            def end(xi0):
+                nodes = gn.integrate(case.system, **given | {"xi0": xi0})
+                return jax.numpy.concatenate([*(a[-1].ravel() for a in jax.tree.leaves(nodes.g)), nodes.xi[-1]])
+
+            programs[tolerance] = jax.jit(end)
+        return np.asarray(programs[tolerance](xi0))
+
+    programs, xi0 = {}, case.start["xi0"]
+    with gn.float64():
+        return {"compiled": ladder(case, FEW, solved)}
+
+
 def with_scipy(case):
     with gn.float64():
         slope = prepared(_slope, (case.system, case.controls), (np.zeros(()), case.y))
@@ -217,7 +238,7 @@ def work(ladders, accuracy):
 
 def measured(name):
     case = Case(name)
-    found = with_geonh(case) | with_scipy(case) | with_diffrax(case)
+    found = with_geonh(case) | with_compiled(case) | with_scipy(case) | with_diffrax(case)
     print(f"\n{name}, {case.end:g} s; references apart by {case.doubt:.0e}; ms for an error of {ACCURACIES}")
     return {"doubt": case.doubt, "rows": shown(found)}
 
@@ -242,7 +263,8 @@ def table(found):
         "|---|---|---|---|---|---|",
     ]
     for label in (*RIVALS, *BATCHES[1:]):
-        ours, cells = ("many: tolerance" if label.startswith("many") else "tolerance"), []
+        kinds = {"many": "many: tolerance", "diff": "compiled"}
+        ours, cells = kinds.get(label[:4], "tolerance"), []
         measured = [one["rows"] for one in found.values() if label in one["rows"]]
         if not measured:
             continue
@@ -259,7 +281,7 @@ def draw(found, path):
     """Time against error of all systems, a small picture each."""
     import matplotlib.pyplot as plt
 
-    shown = {"tolerance": ("#000000", "-", 2.0), "diffrax Tsit5": ("#E69F00", "-", 1.0)}
+    shown = {"tolerance": ("#000000", "-", 2.0), "compiled": ("#888888", "-", 2.0), "diffrax Tsit5": ("#E69F00", "-", 1.0)}
     shown |= {"diffrax Dopri8": ("#D55E00", "-", 1.0), "SciPy DOP853": ("#56B4E9", "-", 1.0)}
     shown |= {"SciPy Radau": ("#0072B2", "-", 1.0), "fixed gauss4": ("#009E73", "--", 1.0)}
     shown |= {"fixed rkmk6": ("#CC79A7", "--", 1.0), "many: tolerance": ("#000000", ":", 2.0)}
