@@ -281,7 +281,11 @@ def draw(found, path):
     """Time against error of all systems, a small picture each."""
     import matplotlib.pyplot as plt
 
-    shown = {"tolerance": ("#000000", "-", 2.0), "compiled": ("#888888", "-", 2.0), "diffrax Tsit5": ("#E69F00", "-", 1.0)}
+    shown = {
+        "tolerance": ("#000000", "-", 2.0),
+        "compiled": ("#888888", "-", 2.0),
+        "diffrax Tsit5": ("#E69F00", "-", 1.0),
+    }
     shown |= {"diffrax Dopri8": ("#D55E00", "-", 1.0), "SciPy DOP853": ("#56B4E9", "-", 1.0)}
     shown |= {"SciPy Radau": ("#0072B2", "-", 1.0), "fixed gauss4": ("#009E73", "--", 1.0)}
     shown |= {"fixed rkmk6": ("#CC79A7", "--", 1.0), "many: tolerance": ("#000000", ":", 2.0)}
