@@ -1,8 +1,8 @@
 """Names of JAX and equinox outside of their public interfaces, in one place; ``.ci/newest`` tries newer versions.
 
 From JAX: interpreters of primitives (``ad``, ``batching``, ``mlir``), dead code elimination of jaxprs, ``ShapedArray``,
-the effect of equations that only keep values from being eliminated, and whether a trace is under way. From equinox: the partition of a pytree into
-arrays and a hashable remainder.
+the effect of equations that only keep values from being eliminated, and whether a trace is under way. From equinox: the
+partition of a pytree into arrays and a hashable remainder.
 """
 
 from equinox.internal import hashable_combine, hashable_partition
