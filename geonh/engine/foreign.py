@@ -19,7 +19,7 @@ import jax
 
 from geonh.engine import native
 from geonh.engine.compiled import PROGRAMS, Types, example
-from geonh.engine.interrupts import AGAIN
+from geonh.engine.interrupts import AGAIN, stack_of_thread
 from geonh.engine.native import machine
 from geonh.engine.native.drivers import Arguments, trace
 from geonh.engine.native.emitter import Emitter
@@ -28,14 +28,16 @@ from geonh.engine.tracing import uncollected
 
 SHORT = 5 * 10**7
 """Number of operations, those of all steps or nodes together, up to which a call is short: some 20 ms."""
-LARGE = 10_000
-"""Number of operations of a program above which it is called through Python, which takes no longer."""
+LARGE = 60_000
+"""Number of operations of a program above which it is called through Python, which takes hardly longer."""
 INSTRUCTION_SECONDS = 4e-10
 """Time that an instruction of quick code takes, roughly."""
-STACK = 2**19 if sys.platform.startswith("linux") else 2**17
-"""Bytes of stack that a program may use in threads of XLA, which have 8 MB on Linux, and 512 kB on macOS."""
+SMALL_STACK = 2**17
+"""Bytes of stack that a program may use in any thread of XLA: on macOS they have four times as many."""
+MOST = 1000
+"""Number of targets at most, some 0.1 MB each: XLA may call them as long as the process lives."""
 _registered: dict[str, Target] = {}
-"""Targets by name: XLA may call them as long as the process lives."""
+"""Targets by name."""
 
 
 def is_short(closed: Any, n: int) -> bool:
@@ -66,7 +68,7 @@ def target_of_map(function: Callable, operands: Types, batched: tuple[bool, ...]
 
 
 def target_of(write: Callable[[], Emitter]) -> str | None:
-    """Name of the target for a program, None if it has no native code."""
+    """Name of the target for a program, None if it has no native code or there are too many."""
     if not native.available():
         return None
     try:
@@ -74,11 +76,13 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
             em = write()
     except native.NotLowered:
         return None
-    text = em.text
-    if em.stack >= STACK:
+    text, is_linux = em.text, sys.platform.startswith("linux")  # where threads have as much stack as this one
+    if em.stack >= max(SMALL_STACK, is_linux * stack_of_thread() // 4):
         return None
     name = f"geonh_{machine.cache_key(text, quick=False)[:32]}"
     if name not in _registered:
+        if len(_registered) >= MOST:
+            return None
         target = Target(machine.compiled(text, HANDLER, tuple(em.externals)), text.count("\n"))
         try:
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(target.address), platform="cpu")

@@ -281,6 +281,20 @@ def against_the_run(problem, n=4000):
         np.testing.assert_allclose(mine, its, rtol=0, atol=1e-9 * np.abs(its).max())
 
 
+def of_a_short_run(problem, n=100):
+    """Of as many steps of a second, where calls cost as much as steps."""
+    problem = problem._replace(span=1.0)
+    functions = {name: both(by_geonh(problem, gn.methods[name].make(), n))[1] for name in ("rkmk4", "gauss4")}
+    functions |= {words: both(by_diffrax(rival, 1.0, n))[1] for words, rival in problem.rivals.items()}
+    least, _ = in_turns(problem.at, functions)
+    for words in problem.rivals:
+        ms = {key: 1e3 * least[key] for key in ("rkmk4", "gauss4", words)}
+        measured = (
+            ", ".join(f"{key} {value:.3f}" for key, value in ms.items()) + f" ms: {ms[words] / ms['rkmk4']:.1f} ×"
+        )
+        row(f"value and gradient of {n} steps, and diffrax, {words}", measured, ms[words] / ms["rkmk4"], 1, True)
+
+
 def of_a_long_run(problem, n=100_000):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     long = both(by_geonh(problem, gn.SymmetricProjection(), n, 1000))[1]
@@ -312,6 +326,7 @@ def table(parts=("run", "sphere", "snakeboard")):
     with gn.float64():
         if "run" in parts:
             against_the_run(sphere())
+            of_a_short_run(board())
             of_a_long_run(sphere())
             by_controls()
         if "sphere" in parts:

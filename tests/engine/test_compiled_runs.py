@@ -133,6 +133,13 @@ def test_an_interrupt_within_the_compiler_is_not_lost(monkeypatch):
         threading.Event().wait(10.0)
 
 
+def test_where_there_are_many_the_next_is_called_through_python(monkeypatch):
+    monkeypatch.setattr(foreign, "MOST", len(foreign._registered))
+    function, xi0, run = compiled("vertical-disk", "rkmk4", n_steps=33)
+    assert BY_PYTHON in function.lower(xi0).as_text()
+    np.testing.assert_array_equal(function(xi0)[0], run.xi)
+
+
 def test_another_version_of_the_interface_is_called_through_python(monkeypatch):
     monkeypatch.setattr(handlers, "VERSION", (7, 0))
     function, xi0, run = compiled("knife-edge", "rkmk4", n_steps=33)
