@@ -11,6 +11,7 @@ starts, for those that compute many at once. What is called from Python is compa
 compiled, with a compiled ``integrate``.
 """
 
+import functools
 import itertools
 import json
 import sys
@@ -37,11 +38,14 @@ COUNTS = 2 ** np.arange(3, 15)
 ACCURACIES = (1e-4, 1e-6, 1e-8, 1e-10)
 MEMBERS, PATIENCE, LONGEST = 256, 0.3, 40.0
 """Members of an ensemble; seconds that a run may take, after which smaller tolerances are left out; and of motion."""
+SETTLED = 2.0
+"""Seconds of runs of a program before it is measured."""
 FIXED = ("rkmk4", "rkmk6", "rkmk8", "gauss4")
 CONTROLLERS = ((0.0, 1.0), (0.3, 0.4))
 """Coefficients of diffrax's controller, proportional and integral."""
 DIFFRAX = {"Tsit5": diffrax.Tsit5(), "Dopri8": diffrax.Dopri8()}
-RIVALS = ("SciPy DOP853", "SciPy Radau", "diffrax Tsit5", "diffrax Dopri8", *(f"fixed {name}" for name in FIXED))
+STEPS = *(f"fixed {name}" for name in FIXED), *(f"compiled {name}" for name in FIXED)
+RIVALS = "SciPy DOP853", "SciPy Radau", "diffrax Tsit5", "diffrax Dopri8", *STEPS
 BATCHES = ("many: tolerance", "many: diffrax Tsit5", "many: diffrax Dopri8")
 
 
@@ -119,23 +123,33 @@ def with_geonh(case):
 
 
 def with_compiled(case):
-    """A compiled ``integrate``, with as many steps as ``solve`` takes."""
+    """A compiled ``integrate``, with as many steps as ``solve`` takes, and with steps of one length."""
+    xi0 = case.start["xi0"]
 
-    def solved(tolerance):
-        if tolerance not in programs:
-            run = gn.solve(case.system, **case.start, tolerance=tolerance, t_end=case.end, throw=False)
-            given = {**case.start, "tolerance": tolerance, "t_end": case.end, "n_steps": len(run) + 4}
+    def program(method, **given):
+        def end(xi0):
+            nodes = gn.integrate(case.system, method, **case.start | given | {"xi0": xi0})
+            return jax.numpy.concatenate([*(a[-1].ravel() for a in jax.tree.leaves(nodes.g)), nodes.xi[-1]])
 
-            def end(xi0):
-                nodes = gn.integrate(case.system, **given | {"xi0": xi0})
-                return jax.numpy.concatenate([*(a[-1].ravel() for a in jax.tree.leaves(nodes.g)), nodes.xi[-1]])
+        return jax.jit(end)
 
-            programs[tolerance] = jax.jit(end)
-        return np.asarray(programs[tolerance](xi0))
+    @functools.cache
+    def adaptive(tolerance):
+        run = gn.solve(case.system, **case.start, tolerance=tolerance, t_end=case.end, throw=False)
+        return program(None, tolerance=tolerance, t_end=case.end, n_steps=len(run) + 4)
 
-    programs, xi0 = {}, case.start["xi0"]
+    @functools.cache
+    def fixed(name, n):
+        return program(name, dt=case.end / int(n), n_steps=int(n), save_every=int(n))
+
+    ends = {"compiled": (FEW, lambda tolerance: np.asarray(adaptive(tolerance)(xi0)))}
+    ends |= {f"compiled {name}": (COUNTS, lambda n, name=name: np.asarray(fixed(name, n)(xi0))) for name in FIXED}
     with gn.float64():
-        return {"compiled": ladder(case, FEW, solved)}
+        for settings, end in ends.values():
+            begun = time.perf_counter()
+            while time.perf_counter() - begun < SETTLED:  # until the engine has compiled it well
+                end(settings[len(settings) // 3])
+        return {label: ladder(case, *given) for label, given in ends.items()}
 
 
 def with_scipy(case):
@@ -263,7 +277,7 @@ def table(found):
         "|---|---|---|---|---|---|",
     ]
     for label in (*RIVALS, *BATCHES[1:]):
-        kinds = {"many": "many: tolerance", "diff": "compiled"}
+        kinds = {"many": "many: tolerance", "diff": "compiled", "comp": "compiled"}
         ours, cells = kinds.get(label[:4], "tolerance"), []
         measured = [one["rows"] for one in found.values() if label in one["rows"]]
         if not measured:
