@@ -19,11 +19,11 @@ import jax
 
 from geonh.engine import native
 from geonh.engine.compiled import PROGRAMS, Types, example
-from geonh.engine.interrupts import AGAIN, stack_of_thread
+from geonh.engine.interrupts import AGAIN
 from geonh.engine.native import machine
 from geonh.engine.native.drivers import Arguments, trace
 from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.handlers import HANDLER, handled_map
+from geonh.engine.native.handlers import HANDLER, SMALL_STACK, Places, handled_map
 from geonh.engine.tracing import uncollected
 
 SHORT = 5 * 10**7
@@ -32,10 +32,11 @@ LARGE = 60_000
 """Number of operations of a program above which it is called through Python, which takes hardly longer."""
 INSTRUCTION_SECONDS = 4e-10
 """Time that an instruction of quick code takes, roughly."""
-SMALL_STACK = 2**17
-"""Bytes of stack that a program may use in any thread of XLA: on macOS they have four times as many."""
+LARGEST_STACK = 2**24
+"""Bytes of stack of a program above which it is called through Python."""
 MOST = 1000
 """Number of targets at most, some 0.1 MB each: XLA may call them as long as the process lives."""
+_lock = threading.Lock()
 _registered: dict[str, Target] = {}
 """Targets by name."""
 
@@ -76,43 +77,75 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
             em = write()
     except native.NotLowered:
         return None
-    text, is_linux = em.text, sys.platform.startswith("linux")  # where threads have as much stack as this one
-    if em.stack >= max(SMALL_STACK, is_linux * stack_of_thread() // 4):
+    text, stack = em.text, em.stack
+    if stack >= LARGEST_STACK or (stack >= SMALL_STACK and sys.platform == "win32"):
         return None
     name = f"geonh_{machine.cache_key(text, quick=False)[:32]}"
-    if name not in _registered:
-        if len(_registered) >= MOST:
-            return None
-        target = Target(machine.compiled(text, HANDLER, tuple(em.externals)), text.count("\n"))
-        try:
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(target.address), platform="cpu")
-        except Exception:  # of another version of the interface
-            return None
-        _registered[name] = target
+    with _lock:
+        known, is_full = name in _registered, len(_registered) >= MOST
+    if known or is_full:
+        return name if known else None
+    code = machine.compiled(text, HANDLER, tuple(em.externals))
+    if stack >= SMALL_STACK and machine.effort(text, quick=False) > 0:
+        stack = em.frame
+    with _lock:
+        if name not in _registered:  # by another thread
+            target = Target(code, text.count("\n"), is_small=stack < SMALL_STACK)
+            try:
+                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(target.address), platform="cpu")
+            except Exception:  # of another version of the interface
+                return None
+            _registered[name] = target
+            target.begin()  # an interrupt before it leaves nothing that calls an object which is gone
     return name
 
 
 class Target:
-    """Program that XLA calls. Until its code is optimized it tells Python after each call how much it has done."""
+    """Program that XLA calls. Until its code is optimized it tells Python after each call how much it has done.
 
-    def __init__(self, code: machine.Code, size: int) -> None:
-        self._code, self._size, self.address = code, size, ctypes.c_void_p(code.address)
-        places = _HANDLER(code.address)(None)
-        self._best, self._told = (ctypes.c_void_p.from_address(places + i) for i in (0, 8))
+    Parameters
+    ----------
+    code : Code
+        Its code.
+    size : int
+        Number of its instructions.
+    is_small : bool
+        True if optimized code may run in any thread, whatever stack that has.
+    """
+
+    def __init__(self, code: machine.Code, size: int, *, is_small: bool) -> None:
+        self._code, self._size, self._is_small = code, size, is_small
+        self.address = ctypes.c_void_p(code.address)
+        self._places = _places(code)
         self._tell = _TELL(self._used)  # kept: a thread may be about to call it
-        if code.version < code.optimised:
-            self._told.value = ctypes.cast(self._tell, ctypes.c_void_p).value
+
+    def begin(self) -> None:
+        """Take the best code, or tell Python of calls."""
+        if self._code.version < self._code.optimised:
+            self._places.told = ctypes.cast(self._tell, ctypes.c_void_p).value
+        else:
+            self._take_best()
+
+    def _take_best(self) -> None:
+        best = _places(self._code)
+        self._places.called = best.handle if self._is_small else best.called
 
     def _used(self, done: int) -> None:
         """Have the code optimized if that is worth it; an exception that left this function would be lost."""
         try:
             self._code.used(INSTRUCTION_SECONDS * self._size * done)
             if self._code.version >= self._code.optimised:
-                self._told.value, self._best.value = None, self._code.address
+                self._take_best()
+                self._places.told = None
         except KeyboardInterrupt:
             again = threading.Timer(AGAIN, _thread.interrupt_main)
             again.daemon = True
             again.start()
+
+
+def _places(code: machine.Code) -> Places:
+    """Those of the best version of a code."""
+    return Places.from_address(_HANDLER(code.address)(None))
 
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)

@@ -1,5 +1,8 @@
 """Compiled runs without Python: the same bits, the same failures, and Python where a run is long."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import jax
@@ -116,7 +119,48 @@ def test_the_code_is_optimised_when_that_is_worth_it_and_has_the_same_bits(monke
         target._used(10**12)
     for _ in range(2):
         np.testing.assert_array_equal(function(xi0)[0], run.xi)
-    assert all(target._best.value == target._code.address for target in targets)
+    for target in targets:
+        best = foreign._places(target._code)
+        assert target._places.called == (best.handle if target._is_small else best.called)
+        assert not target._places.told
+
+
+def test_threads_may_have_small_stacks():
+    """Smaller than what quick code needs, and than that of the thread that compiled; optimised code, too."""
+    environment = {**os.environ, "GEONH_CACHE": "off"}
+    done = subprocess.run([sys.executable, "-c", SMALL_STACKS], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["True"] * 3, done.stderr[-2000:]
+
+
+SMALL_STACKS = """
+import threading
+import jax, jax.numpy as jnp, numpy as np
+import geonh as gn
+from geonh.engine import foreign
+from geonh.systems import catalogue
+jax.config.update("jax_enable_x64", True)
+entry = catalogue["spherical-robot"]
+system = entry.system()
+start = entry.start(system)
+def last(xi0):
+    return gn.integrate(system, "projected", xi0=xi0, g0=start.g0, dt=0.01, n_steps=20).xi[-1]
+function, found = jax.jit(jax.value_and_grad(lambda xi0: jnp.sum(last(xi0)))), []
+at = jnp.asarray(start.xi0)
+expected = function(at)
+def compute():
+    found.append(function(at))
+for optimised in (False, True):
+    if optimised:
+        for target in foreign._registered.values():
+            target._used(10**12)
+    threading.stack_size(2**17)
+    thread = threading.Thread(target=compute)
+    thread.start()
+    thread.join()
+for value, gradient in found:
+    print(value == expected[0] and np.array_equal(gradient, expected[1]))
+print(not any(target._places.told for target in foreign._registered.values()))
+"""
 
 
 def test_an_interrupt_within_the_compiler_is_not_lost(monkeypatch):

@@ -6,7 +6,9 @@ places do not change within a major version.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +30,14 @@ MAJOR, MINOR = 24, 28
 """Bytes before fields of the metadata: the version of the interface that the handler takes."""
 DATA, LENGTHS = 24, 40
 """Bytes before fields of a buffer: the address of its numbers, and that of its lengths along its axes."""
+SMALL_STACK = 2**15
+"""Bytes of stack that a program may use in any thread that calls XLA, whatever stack it has."""
+BESIDE = 2**20
+"""Bytes of stack of a thread beside those of its program: of C functions, of handlers of signals, of their variables
+of threads.
+"""
+PAGES = 2**16
+"""Granularity of stack sizes in bytes: a multiple of the page size of every platform."""
 
 
 def handled_map(function: Any, order: Sequence[int], n_params: int, *, fma: bool) -> Emitter:
@@ -230,7 +240,14 @@ def _ended(em: Emitter, done: str) -> Emitter:
     """End the handler, which counts what it has done."""
     em.line(f"ret i64 {done}")
     em.functions["@handle"] = f"define internal i64 @handle(ptr %frame) #0 {{\n{em.function.body}\n}}"
-    em.definitions.append("@places = internal global { ptr, ptr } { ptr @handle, ptr null }, align 8")
+    apart = "@handle"
+    if em.stack >= SMALL_STACK and sys.platform != "win32":
+        apart = "@apart"
+        size = -(-2 * em.stack // PAGES) * PAGES + BESIDE
+        em.functions[apart] = _APART.replace("SIZE", str(size))
+        for name, arguments in _THREADS.items():
+            em.declare(f"declare i32 @{name}({arguments})")
+    em.definitions.append(f"@places = internal global [3 x ptr] [ptr {apart}, ptr null, ptr @handle], align 8")
     em.functions[f"@{HANDLER}"] = _ENTER
     return em
 
@@ -252,8 +269,54 @@ tell:
 end:
   ret i64 0
 }}"""
-"""Function that XLA calls. Without a frame it returns the address of two others: of the handler, in whose place a
-better one may be put, and of one that is told the number of steps or nodes of each call, if there is one.
+"""Function that XLA calls. Without a frame it returns the address of ``Places``."""
+
+
+class Places(ctypes.Structure):
+    """Addresses of functions of a program.
+
+    Attributes
+    ----------
+    called
+        The handler that is called, in whose place a better one may be put; at first in a thread of its own, if it is
+        not sure to have the stack for it in any other.
+    told
+        Function that is told the number of steps or nodes of each call, or None.
+    handle
+        The handler in the calling thread.
+    """
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("called", "told", "handle"))
+
+
+_THREADS = {
+    "pthread_attr_init": "ptr",
+    "pthread_attr_setstacksize": "ptr, i64",
+    "pthread_create": "ptr, ptr, ptr, ptr",
+    "pthread_join": "i64, ptr",
+    "pthread_attr_destroy": "ptr",
+}
+"""Functions of the C library, all but those of Windows, and the types of their arguments."""
+_APART = """define internal i64 @apart(ptr %frame) #0 {
+  %thread = alloca i64, align 16
+  %done = alloca ptr, align 16
+  %attributes = alloca [16 x i64], align 16
+  call i32 @pthread_attr_init(ptr %attributes)
+  call i32 @pthread_attr_setstacksize(ptr %attributes, i64 SIZE)
+  br label %begin
+begin:
+  %refused = call i32 @pthread_create(ptr %thread, ptr %attributes, ptr @handle, ptr %frame)
+  %runs = icmp eq i32 %refused, 0
+  br i1 %runs, label %wait, label %begin
+wait:
+  %id = load i64, ptr %thread, align 8
+  call i32 @pthread_join(i64 %id, ptr %done)
+  call i32 @pthread_attr_destroy(ptr %attributes)
+  %n = load i64, ptr %done, align 8
+  ret i64 %n
+}"""
+"""The handler in a thread of its own, which has the stack for it; where there is no thread to be had it waits for
+one.
 """
 
 
