@@ -10,6 +10,8 @@ from geonh.engine import Named
 
 FEW = 6
 """Maximum number of unknowns for which a cheap residual has fresh Jacobians, and a kept inverse has Broyden updates."""
+MANY = 40
+"""Number of unknowns above which the identity is the first inverse Jacobian of equations whose Jacobian is near 1."""
 TINY = 1e-300
 """Lower bound on a denominator, in place of zero."""
 

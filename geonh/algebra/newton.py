@@ -24,7 +24,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geonh.algebra.corrections import FEW
+from geonh.algebra.corrections import FEW, MANY
 from geonh.algebra.implicit import implicit
 from geonh.algebra.iterations import HALF, Limits, NewtonIteration, damped
 from geonh.algebra.linear import solve
@@ -32,9 +32,6 @@ from geonh.algebra.quasi_newton import QuasiNewtonIteration
 from geonh.arguments.signatures import validated
 from geonh.arguments.validators import as_constant, as_count
 from geonh.engine import is_affine, jacobian, once
-
-MANY = 40
-"""Number of unknowns above which the identity is the first inverse Jacobian of equations whose Jacobian is near 1."""
 
 
 def _as_tolerance(tol: Any) -> float:
@@ -154,7 +151,7 @@ class Newton(eqx.Module):
             return z, (converged.astype(start.dtype), last_inverse)
 
         begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), rounding, near))
-        root, (converged, inverse) = implicit(iterate)(residual, *begin)
+        root, (converged, inverse) = implicit(iterate, lambda more: more[1])(residual, *begin)
         return root, converged > 0.5, inverse
 
     def descend(

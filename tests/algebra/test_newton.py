@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
-from geonh.algebra.corrections import FEW
-from geonh.algebra.newton import MANY, Newton, near_identity, no_inverse
+from geonh.algebra.corrections import FEW, MANY
+from geonh.algebra.implicit import _refined
+from geonh.algebra.newton import Newton, near_identity, no_inverse
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +152,36 @@ def test_derivatives_of_the_root(n):
     second = jax.jvp(jax.jacfwd(root), (x,), (direction,))[1]
     differences = (jax.jacfwd(root)(x + h * direction) - jax.jacfwd(root)(x - h * direction)) / (2 * h)
     np.testing.assert_allclose(second, differences, atol=1e-8)
+
+
+@pytest.mark.parametrize(("strength", "exact"), [(0.05, False), (0.9, True)])
+def test_derivatives_of_the_root_of_many_equations(strength, exact):
+    """In reverse mode without a Jacobian where it is near 1, whose solution is found by products with it."""
+    n = MANY + 3
+    rng = np.random.default_rng(n)
+    B, x = jnp.asarray(rng.normal(size=(n, n)) / np.sqrt(n)), jnp.asarray(rng.normal(size=n))
+    weights, direction = (jnp.asarray(rng.normal(size=n)) for _ in range(2))
+
+    def total(x, scale):
+        residual = lambda z: z + strength * jnp.sin(scale * B @ z) - x  # noqa: E731
+        return weights @ Newton().follow(residual, x, near_identity(n))[0]
+
+    z = Newton().follow(lambda z: z + strength * jnp.sin(B @ z) - x, x, near_identity(n))[0]
+    slope = jnp.eye(n) + strength * jnp.cos(B @ z)[:, None] * B
+    of_x = jnp.linalg.solve(slope.T, weights)
+    of_scale = -of_x @ (strength * jnp.cos(B @ z) * (B @ z))
+    size = jnp.max(jnp.abs(of_x))
+    found = jax.grad(total, (0, 1))(x, 1.0)
+    np.testing.assert_allclose(found[0], of_x, rtol=0, atol=1e-14 * size)
+    np.testing.assert_allclose(found[1], of_scale, rtol=1e-13)
+    np.testing.assert_allclose(jax.jvp(total, (x, 1.0), (direction, 0.0))[1], of_x @ direction, rtol=1e-12)
+    many = jax.vmap(jax.grad(total), (0, None))(jnp.stack([x, 0.5 * x, x]), 1.0)
+    np.testing.assert_allclose(many[::2], [of_x, of_x], rtol=0, atol=1e-14 * size)
+    second, h = jax.jvp(lambda x: jax.grad(total)(x, 1.0), (x,), (direction,))[1], 1e-5
+    ends = (jax.grad(total)(x + sign * h * direction, 1.0) for sign in (1, -1))
+    np.testing.assert_allclose(second, np.subtract(*ends) / (2 * h), atol=1e-8 * size)
+    products = _refined(lambda y: slope.T @ y, jnp.eye(n), weights, lambda: jnp.full(n, jnp.nan))
+    assert bool(jnp.isnan(products).all()) == exact
 
 
 def test_batches_converge_each_on_its_own():
