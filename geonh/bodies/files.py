@@ -85,6 +85,9 @@ def from_file(
     if unknown:
         moving = [link.joint.name for link in links if link.joint.dim and link.joint.mimic is None]
         raise ValueError(f"motors: {unknown} are no joints that move by themselves; those are {moving}")
+    for link, wheel in (wheels or {}).items():
+        if isinstance(wheel, Wheel) and wheel.link != link:
+            raise ValueError(f"wheels[{link!r}] is of the link {wheel.link!r}: Wheel({link!r}, …), or another key")
     rolling: list[Contact] = [
         wheel if isinstance(wheel, Wheel) else Wheel(link, wheel) for link, wheel in (wheels or {}).items()
     ]

@@ -77,7 +77,8 @@ class Joint:
     ----------
     kind : {"fixed", "revolute", "continuous", "prismatic", "screw", "spherical", "planar", "free"}
         A turn about ``axis`` (rad, unwrapped; "continuous" is "revolute" without limits), a displacement along it (m),
-        both, SO(3), SE(2) in the plane normal to ``axis``, or SE(3).
+        both, SO(3), SE(2) in the plane normal to ``axis``, or SE(3). In that plane x is nearest to the coordinate axis
+        that is least along ``axis``, which for the axis z is x, and y = axis × x.
     name : str
         Name of its coordinates in all results; that of the link when left out.
     axis : array_like, shape=[3]

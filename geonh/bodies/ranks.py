@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,9 +12,10 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64
+from geonh.bodies.contacts import Wheel
 from geonh.bodies.kinematic_tree import Tree
-from geonh.bodies.rows import Held, Velocities
-from geonh.bodies.soundness import samples
+from geonh.bodies.rows import Held, Velocities, parted
+from geonh.bodies.soundness import of_caller, samples
 from geonh.engine import in_numpy
 from geonh.mechanics.redundancy import Dependence, dependence
 
@@ -22,6 +24,9 @@ CLOSED = 1e-12
 STILL = 1e-9
 """Variation of a row, relative to the sizes of rows, at or below which it is constant."""
 ITERATIONS = 50
+LEAN = 1e-4
+"""Ratio of the height that a joint moves a contact to how far it moves it sideways, at or below which its axis counts
+as vertical: files have rounded angles."""
 LONGEST = 1.0
 """Largest displacement in an iteration, m or rad."""
 
@@ -52,7 +57,13 @@ def evaluated_at(
         return Place(phi(g), jax.vmap(along, out_axes=1)(jnp.eye(n)), mu)
 
     with float64():
-        return in_numpy(at, jax.tree.map(np.asarray, group.identity()))
+        evaluate = in_numpy(at, jax.tree.map(np.asarray, group.identity()))
+
+    def quietly(g: Any) -> Place:
+        with np.errstate(invalid="ignore", divide="ignore"):  # where a wheel lies flat, which the caller tells
+            return evaluate(g)
+
+    return quietly
 
 
 def mover(plan: Tree) -> Callable[[Any, np.ndarray], Any]:
@@ -88,11 +99,23 @@ class Analysis(NamedTuple):
 
 
 def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) -> Analysis:
-    """Analysis of the rows at random configurations, and at closed ones that are found from these; ValueError for a
-    loop that nothing can close.
+    """Analysis of the rows at random configurations, and at closed ones that are found from these.
+
+    Raises
+    ------
+    ValueError
+        For a row of a loop that does not change and is not zero, and a wheel whose axle nothing moves.
+
+    Warns
+    -----
+    UserWarning
+        If the height of a contact depends on one joint alone.
     """
     evaluate = evaluated_at(plan, held, forms, parameters)
-    kept = _varying(held.names, [evaluate(g) for g in samples(plan)])
+    places = [evaluate(g) for g in samples(plan)]
+    if forms is not None:
+        _refuse_stuck(plan, forms, places)
+    kept = _varying(plan, held.names, places)
 
     def of_kept(g: Any) -> Place:
         place = evaluate(g)
@@ -113,14 +136,49 @@ def analysed(plan: Tree, held: Held, forms: Velocities | None, parameters: Any) 
     return Analysis(kept, dependences)
 
 
-def _varying(names: list[str], places: list[Place]) -> list[int]:
+def _varying(plan: Tree, names: list[str], places: list[Place]) -> list[int]:
+    """Rows that are no constants. Heights that vary since axes lean a little are among these."""
     values = np.array([place.phi for place in places])
-    slopes = np.max([np.abs(place.G).max(axis=1, initial=0.0) for place in places], axis=0)
-    moving = slopes > STILL * max(1.0, float(slopes.max(initial=0.0)))
+    slopes = np.max([np.abs(place.G) for place in places], axis=0)
+    sideways = np.max([np.abs(place.mu).max(axis=0, initial=0.0) for place in places], axis=0)
+    varies = slopes > STILL * max(1.0, float(slopes.max(initial=0.0)))
+    kept = []
     for i, name in enumerate(names):
-        if not moving[i] and not name.startswith("height") and abs(values[0, i]) > STILL:
+        is_height, among = name.startswith("height"), np.flatnonzero(varies[i])
+        if is_height and np.all(slopes[i] <= LEAN * sideways):
+            among = among[:0]
+        if len(among):
+            kept.append(i)
+        elif not is_height and abs(values[0, i]) > STILL:
             raise ValueError(f"{name} is {values[0, i]:.6g} at all configurations: nothing can close it")
-    return [i for i, moves in enumerate(moving) if moves]
+        if is_height and len(among) == 1:
+            joint = _joint_at(plan, among[0])
+            warnings.warn(
+                f"{name} depends on the joint {joint!r} alone, which it therefore holds where it is; if its axis is to "
+                "be vertical, it leans; if the body is to heave, it needs root='free'",
+                stacklevel=of_caller(),
+            )
+    return kept
+
+
+def _joint_at(plan: Tree, i: int) -> str:
+    """Name of the joint of a component of the velocity."""
+    slices = plan.velocity_slices
+    return next(j.name for j in plan.free if slices[j.name].start <= i < slices[j.name].stop)
+
+
+def _refuse_stuck(plan: Tree, forms: Velocities, places: list[Place]) -> None:
+    """Raise ValueError for a wheel that rolls on a place that nothing but its own joint moves."""
+    moving, begin = np.max([np.abs(place.mu) for place in places], axis=0) > STILL, 0
+    joints = {link.name: link.joint.name for link in plan.links}
+    for contact in (contact for part in parted(forms.contacts) for contact in part):
+        rows, begin = moving[begin : begin + len(contact.row_names)], begin + len(contact.row_names)
+        columns = np.flatnonzero(rows.any(axis=0))
+        if isinstance(contact, Wheel) and len(columns) == 1 and _joint_at(plan, columns[0]) == joints[contact.link]:
+            raise ValueError(
+                f"wheel {contact.name!r} cannot turn: nothing moves its axle; the root needs a joint, root='planar' or "
+                "'free' of from_file, or Joint('planar') of its link"
+            )
 
 
 def best_of(dependences: list[Dependence]) -> Dependence | None:

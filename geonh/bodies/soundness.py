@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from geonh.arguments.precision import is_traced
+from geonh.arguments.validators import as_float64
 from geonh.bodies import motion
 from geonh.bodies.composite import mass_matrix
 from geonh.bodies.kinematic_tree import Tree
@@ -18,6 +22,9 @@ TINY = 1e-20
 """Inertia, kg m², at or below which moments count as zero;"""
 SMALL = 1e-14
 """inertia about a joint, relative to the greatest of a tree, at or below which it counts as none."""
+
+SIGNS = {"radius": "positive"} | dict.fromkeys(("mass", "stiffness", "damping", "armature"), "not negative")
+"""Signs of numbers."""
 
 
 def samples(plan: Tree, count: int = 3) -> list[Any]:
@@ -58,8 +65,26 @@ def check_inertias(plan: Tree, parameters: Any) -> None:
         warnings.warn(
             "the inertia of some links is of no body: of the principal moments one is negative or exceeds the sum of "
             f"the others: {', '.join(odd)}",
-            stacklevel=5,
+            stacklevel=of_caller(),
         )
+
+
+def of_caller() -> int:
+    """The ``stacklevel`` of a warning that names the line, outside of the library, that called it."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("geonh."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def refuse_signs(changes: Mapping[str, Any], varied: Sequence[str]) -> None:
+    """Raise ValueError for new values of numbers of a tree, which are varied, that links and contacts refuse."""
+    for name in set(changes).intersection(varied):
+        sign, value = SIGNS.get(name.rpartition(".")[2]), changes[name]
+        if sign is not None and not is_traced(value):
+            least = np.min(as_float64(value, name))
+            if least < 0 or (sign == "positive" and least == 0):
+                raise ValueError(f"{name} must be {sign}, got {value}")
 
 
 def refuse_weightless(plan: Tree, parameters: Any) -> None:

@@ -55,6 +55,11 @@ def start(
         if unknown := [name for name in given_of or {} if name not in names]:
             raise ValueError(f"{what}: there is no joint {unknown[0]!r} with coordinates; there are {names}")
     g = _closed(system, _placed(system, positions or {}), t0)
+    courses = {} if system.held is None else dict(system.held.prescribed)
+    for name in courses.keys() & (positions or {}).keys():
+        there = float(tree.coordinates(g, False)[name])
+        if abs(there - as_float64((positions or {})[name], f"positions[{name!r}]", ())) > 1e-9 * (1 + abs(there)):
+            raise ValueError(f"positions: joint {name!r} is prescribed, and at {there:.9g} at the time {t0:g}")
     given = np.zeros(tree.dim, dtype=bool)
     xi = np.zeros(tree.dim)
     for name, value in (velocities or {}).items():
@@ -92,7 +97,9 @@ def _placed(system: TreeSystem, positions: Mapping[str, Any]) -> Any:
             parts.append(np.array(values))
         else:
             factor = system.group.factors[len(parts)]  # type: ignore[attr-defined]
-            parts.append(positions.get(joints[0].name, factor.identity()))
+            name = joints[0].name
+            given, shape = positions.get(name), factor.point_shapes[0]
+            parts.append(factor.identity() if given is None else as_float64(given, f"positions[{name!r}]", shape))
     single = isinstance(system.group.identity(), np.ndarray)
     return system.point(parts[0] if single else tuple(parts), name="positions")
 

@@ -26,9 +26,10 @@ from geonh.bodies.loops import resolved as with_defaults
 from geonh.bodies.ranks import analysed, best_of
 from geonh.bodies.reports import report
 from geonh.bodies.rows import Held, Seated, Velocities
-from geonh.bodies.soundness import check_inertias, refuse_weightless
+from geonh.bodies.soundness import check_inertias, refuse_signs, refuse_weightless
 from geonh.bodies.touching import Rolling
 from geonh.bodies.values import plain
+from geonh.geometry.action import GroupBase
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import arguments, check_arguments, evaluated, takes_parameters, time_dependent
 from geonh.mechanics.check import Report
@@ -91,12 +92,23 @@ class TreeSystem(System):
 
     def _evaluated(self, name: str, function: Callable, x: Any, *more: Any) -> Array:
         """Value of a function (tree, x, …, parameters, reduced), traced once."""
-        at = arguments(x, False, name)
-        return evaluated(name, _OfTree(function, self.tree, self.reduced), *at, *more, self.parameters)
+        at, reduced = arguments(x, False, name), self.reduced and not isinstance(self.action, GroupBase)
+        return evaluated(name, _OfTree(function, self.tree, reduced), *at, *more, self.parameters)
 
     def _is_quadratic(self) -> bool:
         """True: the kinetic energy of bodies is quadratic in the velocities."""
         return True
+
+    def with_parameters(self, **changes: Any) -> System:
+        """Return the system with other values of some parameters, as ``System.with_parameters`` does.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of it, and for a radius that is not positive, a negative mass, stiffness, damping or armature.
+        """
+        refuse_signs(changes, self.tree.varied)
+        return super().with_parameters(**changes)
 
     def check(self, *, at: Any = None, xi0: Any = None, **options: Any) -> Report:
         """Test the system as ``System.check`` does, and tell of redundant contacts and violated limits.
@@ -104,10 +116,10 @@ class TreeSystem(System):
         Parameters
         ----------
         at : point of the group, optional
-            A start, at which limits of joints are compared; where left out, a configuration with its contacts and
-            loops closed, near the identity.
+            A start, at which contacts and loops must be closed, and limits of joints are compared; where left out, a
+            configuration with its contacts and loops closed, near the identity.
         xi0 : array_like, shape=[n], optional
-            Velocity of the start, which is compared with the limits of speed.
+            Velocity of the start, at which nothing may slip, and which is compared with the limits of speed.
         **options : keyword arguments
             ``controls``, ``n_samples``, ``seed``, ``scale`` of ``System.check``.
 
@@ -179,6 +191,9 @@ class _Forces:
                 total, used = total.at[slot].add(torques), used + joint.dim
         if any(motion.has(self.tree, spring, "damping") for spring in self.tree.springs):
             total = total + damping_force(self.tree, x, xi, parameters, self.reduced)
+        if self.user_forces is None and u is not None and jnp.shape(u) != (used,):
+            names = list(self.tree.motors)
+            raise ValueError(f"controls must have shape ({used},), an entry for each of the motors {names}")
         if self.user_forces is not None:
             total = total + self.user_forces(t, x, xi, u, *((parameters,) if self.user_takes_parameters else ()))
         return total
@@ -211,7 +226,8 @@ def tree(
         Acceleration, m/s².
     contacts : sequence of Wheel, Blade or Rolling
         Wheels and blades on the plane z = 0, convex bodies that roll on surfaces. Contacts whose height varies are held
-        by holonomic constraints; the height of others, as on a planar joint, is not used.
+        by holonomic constraints; the height of others, as on a planar joint, is not used, nor is one that varies only
+        since axes lean by less than 1e-4 rad.
     loops : sequence of Loop
         Joints that close loops, held by holonomic constraints.
     springs : sequence of Spring
@@ -240,20 +256,21 @@ def tree(
     Returns
     -------
     TreeSystem
-        On the product of the joints' groups. If nothing depends on the pose of a planar or free root, its functions
-        take the vector of the other coordinates (``base="shape"``).
+        On the product of the joints' groups. If nothing depends on the pose of a planar or free root, and all other
+        joints have one coordinate, its functions take the vector of these (``base="shape"``).
 
     Raises
     ------
     TypeError, ValueError
         For links that are no tree, with the names of links and joints: an unknown parent, a cycle, two roots, names
         used twice, a joint without any inertia beyond it, or that carries one that is not positive semidefinite; for a
-        loop that nothing can close; else as of ``System``.
+        row of a loop that does not change and is not zero, and a wheel whose axle nothing moves; else as of ``System``.
 
     Warns
     -----
     UserWarning
-        If the inertia of a link is of no body: of its principal moments one exceeds the sum of the others.
+        If the inertia of a link is of no body: of its principal moments one exceeds the sum of the others. If the
+        height of a contact depends on one joint alone, which then cannot move.
     """
     kinds: dict[str, tuple[Sequence, tuple[type, ...]]] = {
         "links": (links, (Link,)),

@@ -62,7 +62,10 @@ class Rolling:
         if not isinstance(self.support, Support):
             raise TypeError(f"support of link {self.link!r} must be made by geonh.rolling, got {shortly(self.support)}")
         if not isinstance(self.on, Surface):
-            raise TypeError(f"on of link {self.link!r} must be a Surface of geonh.rolling, got {shortly(self.on)}")
+            raise TypeError(
+                f"on of link {self.link!r} must be a Surface, as geonh.rolling.surface(f) makes of a function, got "
+                f"{shortly(self.on)}"
+            )
         if self.on.timed:
             raise ValueError(f"on of link {self.link!r}: surfaces that depend on the time are those of geonh.rolling")
         centre = as_constant(self.centre, f"centre of the contact of link {self.link!r}", (3,))

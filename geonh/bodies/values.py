@@ -39,6 +39,6 @@ def as_unit(value: Any, name: str) -> np.ndarray:
     """Vector of length one, shape=[3], or ValueError; the rounding of numbers in files is removed."""
     vector = as_constant(value, name, (3,))
     length = float(np.linalg.norm(vector))
-    if abs(length - 1) > 1e-4:
+    if abs(length - 1) > 1e-3:
         raise ValueError(f"{name} must have length one, got {shortly(value)}, of length {length:.6g}")
     return vector / length

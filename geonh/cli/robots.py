@@ -6,6 +6,7 @@ Parameters, set by ``--set``, are ``root`` and the radii of wheels by the names 
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ def robot_entry(word: str) -> Entry:
         robot = bodies.read(path)
     except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
         refuse(message_of(error))
-    links = [link.name for link in robot.links if link.name.isidentifier() and link.name != "root"]
+    links = {re.sub(r"\W", "_", link.name): link.name for link in robot.links if link.name != "root"}
+    links = {word: link for word, link in links.items() if word.isidentifier()}
 
     def build(root: str = "", **wheels: Any) -> System:
         try:
-            radii = {link: float(radius) for link, radius in wheels.items() if radius is not None}
+            radii = {links[word]: float(radius) for word, radius in wheels.items() if radius is not None}
             return bodies.from_file(path, root=root or None, wheels=radii)
         except (ValueError, TypeError) as error:
             refuse(message_of(error))
@@ -56,7 +58,7 @@ def robot_entry(word: str) -> Entry:
         dt=0.001,
         n_steps=1000,
         notes="not used: " + "; ".join(robot.left_out) if robot.left_out else "",
-        parameters={**meanings, **{link: "radius of a wheel on that link, m" for link in links}},
+        parameters={**meanings, **{word: f"radius of a wheel on the link {link!r}, m" for word, link in links.items()}},
     )
 
 

@@ -168,3 +168,76 @@ def test_a_number_of_a_link_and_of_a_contact_of_that_name_is_refused():
     with pytest.raises(ValueError, match=r"left\.centre.*a name of its own"):
         cart(varied=["left.centre"])
     cart(varied=["left.radius", "left.mass"])
+
+
+def swivelling(lean):
+    """A body on a planar joint with a caster, whose swivel leans."""
+    c, s = np.cos(lean), np.sin(lean)
+    swivel = Joint("revolute", "swivel", (0, 0, 1), (0.3, 0, 0.05), [[1, 0, 0], [0, c, -s], [0, s, c]])
+    spin = Joint("continuous", "spin", (0, 1, 0), (-0.04, 0, 0))
+    links = [
+        Link("base", 3.0, (0.1, 0, 0.05), (0.02, 0.03, 0.04), "", Joint("planar", "base")),
+        Link("fork", 0.2, (0, 0, 0), (1e-3, 1e-3, 1e-3), "base", swivel),
+        Link("roll", 0.1, (0, 0, 0), (1e-4, 2e-4, 1e-4), "fork", spin),
+    ]
+    return bodies.tree(links, contacts=[Wheel("roll", 0.05)])
+
+
+def test_a_swivel_with_a_rounded_angle_is_vertical():
+    exact, rounded = swivelling(0.0), swivelling(np.pi - 3.1416)
+    assert rounded.holonomic is None
+    runs = []
+    for system in (exact, rounded):
+        g0, xi0 = bodies.start(system, {"swivel": 0.3}, {"base": [0.1, 0.3, 0.0]})
+        runs.append(gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=50))
+    np.testing.assert_allclose(runs[1].xi, runs[0].xi, atol=1e-4)
+
+
+def test_a_leaning_swivel_that_is_held_is_told():
+    with pytest.warns(UserWarning, match="height of contact 'roll' depends on the joint 'swivel' alone") as told:
+        system = swivelling(0.1)
+    assert told[0].filename == __file__
+    assert len(system.row_names) == 3
+
+
+def test_a_wheel_whose_axle_nothing_moves_is_refused():
+    with pytest.raises(ValueError, match="wheel 'left' cannot turn: nothing moves its axle"):
+        cart("fixed")
+
+
+def test_new_radii_are_judged():
+    system = cart(varied=["left.radius", "left.mass"])
+    for changes in ({"left.radius": 0.0}, {"left.radius": -0.1}, {"left.mass": -1.0}):
+        with pytest.raises(ValueError, match=rf"{next(iter(changes))} must be"):
+            system.with_parameters(**changes)
+    assert system.with_parameters(**{"left.mass": 0.3}).parameters["left.mass"] == 0.3
+
+
+@pytest.mark.parametrize("controls", [1, 3])
+def test_controls_have_an_entry_for_each_motor(controls):
+    system = cart()
+    _, xi0 = bodies.start(system, velocities={"base": [0.0, 0.2, 0.0]})
+    with pytest.raises(ValueError, match="an entry for each of the motors"):
+        gn.solve(system, xi0=xi0, dt=0.01, n_steps=2, controls=lambda t: jnp.ones(controls))
+
+
+def test_check_compares_a_start_with_the_constraints():
+    flat, free = cart(), cart("free")
+    slipping = flat.check(xi0=[0.0, 1.0, 0.0, 0.0, 0.0], at=flat.group.identity())
+    assert any("wheel 'left' along has the velocity 1 at the start" in problem for problem in slipping.problems)
+    g0, xi0 = bodies.start(free, velocities={"left": 2.0, "right": 1.5})
+    assert free.check(at=g0, xi0=xi0).ok
+    above = g0[0].copy()
+    above[2, 3] += 0.5
+    floating = free.check(at=(above, g0[1]))
+    assert any("height of contact 'left' is 0.5 at the start" in problem for problem in floating.problems)
+
+
+def test_positions_name_the_joint():
+    with pytest.raises(ValueError, match=r"positions\['base'\] must have shape \(3,\)"):
+        bodies.start(cart(), {"base": [0.0, 0.0]})
+    links = cart().tree.links
+    held = bodies.tree(links, contacts=[Wheel("left", RADIUS)], prescribed={"right": lambda t: 0.5 + t})
+    bodies.start(held, {"right": 0.5})
+    with pytest.raises(ValueError, match=r"joint 'right' is prescribed, and at 0\.5 at the time 0"):
+        bodies.start(held, {"right": 0.4})

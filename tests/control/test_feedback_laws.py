@@ -1,5 +1,7 @@
 """Closed loops and tracking of motions."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from test_parking import robot
 from test_transcription import BODY
 
 import geonh as gn
+from geonh import bodies
 from geonh.control import closed_loop, optimal_control, tracking
 
 
@@ -55,6 +58,22 @@ def test_a_closed_loop_is_the_system_with_these_forces(method, which):
     for a, b in zip(*(jax.tree.leaves(run.g) for run in runs), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     np.testing.assert_allclose(runs[0].xi, runs[1].xi, atol=1e-12)
+
+
+@pytest.mark.parametrize("root", ["planar", "free"])
+def test_a_law_on_a_reduced_tree(root):
+    """Whose momentum and bias force are functions of its joints alone."""
+    links = [
+        bodies.Link("base", 3.0, (0.1, 0, 0.1), (0.02, 0.03, 0.04), "", bodies.Joint(root, "base")),
+        bodies.Link("arm", 1.0, (0.2, 0, 0), (0.01, 0.01, 0.01), "base", bodies.Joint("revolute", "q", motor=True)),
+    ]
+    system = bodies.tree(links, gravity=(0, 0, 0))
+    assert system.reduced
+    g0, xi0 = bodies.start(system, {"q": 0.3}, {"q": 1.0})
+    how = {"g0": g0, "xi0": xi0, "dt": 0.01, "n_steps": 20}
+    run = gn.solve(closed_loop(system, lambda t, g, xi: -0.4 * xi[-1:]), **how)
+    damped = bodies.tree([links[0], replace(links[1], joint=replace(links[1].joint, damping=0.4))], gravity=(0, 0, 0))
+    np.testing.assert_allclose(run.xi, gn.solve(damped, **how).xi, atol=1e-13)
 
 
 @pytest.mark.slow
