@@ -17,6 +17,8 @@ from geonh.bodies.shapes import Mesh, Shape
 from geonh.bodies.touching import Touching
 from geonh.drawing import Body, Part, Pose, along, ball, box, cylinder, ground, mesh, surface
 from geonh.engine import in_numpy
+from geonh.rolling.body_drawing import drawn as surface_under
+from geonh.rolling.surfaces import Surface
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,18 @@ class Drawing:
                 parts = _rods(self.tree, link, size)
             if parts:
                 drawn.append(Body(link.name, parts, at=Pose(*at[link.name]), trace=None))
-        return [*drawn, *([Body("ground", ground())] if self.contacts else [])]
+        on_plane = [c for c in self.contacts if not isinstance(c, Touching)]
+        surfaces = {c.name: parameters[f"{c.name}.on"] for c in self.contacts if isinstance(c, Touching)}
+        if on_plane or any(_is_ground(on) for on in surfaces.values()):
+            drawn.append(Body("ground", ground()))
+        below = {name: on for name, on in surfaces.items() if not _is_ground(on)}
+        return [*drawn, *(surface_under(on, parameters, f"surface of {name}") for name, on in below.items())]
+
+
+def _is_ground(on: Surface) -> bool:
+    """True for the plane z = 0."""
+    flat = on.as_plane
+    return flat is not None and not np.any([*flat[0][:2], flat[1]])
 
 
 MADE: dict[str, Callable[..., Part]] = {

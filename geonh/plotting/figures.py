@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ FLOOR = 1e-17
 """Smaller errors are drawn at this value, so that an exact zero shows on a logarithmic axis."""
 MAX_POINTS = 4000
 N_BLOCKS = 250
+ROWS = 3
+"""Largest number of rows of a legend."""
+HANDLE, CHARACTER = 38.0, 4.6
+"""Widths in a legend, in points: of a line with the space around it, and of a character."""
 
 # Okabe and Ito's colour-blind safe palette; line styles distinguish curves without any colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -48,11 +53,23 @@ def styles(n: int) -> list[tuple[Any, Any]]:
 
 
 def legend(axes: Axes, columns: int) -> None:
-    """Add a legend above the axes, if there are labels."""
-    handles, _ = axes.get_legend_handles_labels()
-    if handles:
-        place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
-        axes.legend(**place, ncols=columns, frameon=False, fontsize=8, borderaxespad=0.1)
+    """Add a legend above the axes, if there are labels, with fewer columns where it would be wider than these, and the
+    number of those for which there is no place.
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    if not handles:
+        return
+    widths = [HANDLE + CHARACTER * len(re.sub(r"\\[a-z]+|[${}_^\\]", "", label)) for label in labels]
+    width = 72 * axes.get_figure().get_figwidth() * axes.get_position().width
+    while columns > 1 and sum(max(column) for column in np.array_split(widths, columns) if len(column)) > width:
+        columns -= 1
+    most = ROWS * columns
+    if len(labels) > most:
+        rest = len(labels) - most + 1
+        handles = [*handles[: most - 1], axes.plot([], [], " ")[0]]
+        labels = [*labels[: most - 1], f"and {rest} more"]
+    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+    axes.legend(handles, labels, **place, ncols=columns, frameon=False, fontsize=8, borderaxespad=0.1)
 
 
 def thinned(points: np.ndarray) -> np.ndarray:

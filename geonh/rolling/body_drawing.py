@@ -17,6 +17,7 @@ from geonh.drawing.level import level
 from geonh.engine import in_float64, in_numpy
 from geonh.geometry.field import Moment
 from geonh.rolling.contacts import refuse_another, touch
+from geonh.rolling.surfaces import Surface
 
 
 @in_float64
@@ -65,11 +66,17 @@ def drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
         Body("body", body, at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*touching.place), trace=[0, 0, 0]),
     ]
-    if (flat := surface.as_plane) is not None:
-        up, distance = flat
-        return [*bodies, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
     if surface.timed:
         half, lines = np.abs(body.vertices).max(), np.linspace(-1, 1, 9)
         grid = [line(half * np.array(ends)) for a in lines for ends in ([[a, -1], [a, 1]], [[-1, a], [1, a]])]
         return [*bodies, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
-    return [*bodies, Body("surface", level(lambda X: surface.value(Moment(0.0, X), parameters)), colour="#999999")]
+    return [*bodies, drawn(surface, parameters)]
+
+
+def drawn(surface: Surface, parameters: Any, name: str = "") -> Body:
+    """A surface that does not move, under a name, or that of its kind."""
+    if (flat := surface.as_plane) is not None:
+        up, distance = flat
+        return Body(name or "plane", ground(), at=along(up, distance * up, axis="z"))
+    part = level(lambda X: surface.value(Moment(0.0, X), parameters))
+    return Body(name or "surface", part, colour="#999999")
