@@ -101,13 +101,13 @@ def _refined(product: Callable[[Array], Array], inverse: Array, b: Array, exact:
         error = square * jnp.minimum(ratio, 1.0)
         return _Refined(x, b - product(x), square, error, last.n_corrections + 1)
 
-    def is_rough(last: _Refined) -> Array:
-        return last.error > ROUNDING**2 * (last.x @ last.x)
+    def is_solution(last: _Refined) -> Array:
+        return last.error <= ROUNDING**2 * (last.x @ last.x)
 
     def go_on(last: _Refined) -> Array:
-        return is_rough(last) & (last.n_corrections < MOST)
+        return ~is_solution(last) & (last.n_corrections < MOST)
 
     last = lax.while_loop(go_on, correct, _Refined(jnp.zeros_like(b), b, infinite, infinite, jnp.asarray(0)))
     # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-    begin = last.x, ~(last.error <= ROUNDING**2 * (last.x @ last.x))
-    return lax.while_loop(lambda carry: carry[1], lambda carry: (exact(), jnp.asarray(False)), begin)[0]
+    begin = last.x, ~is_solution(last)
+    return lax.while_loop(lambda carry: carry[1], lambda _: (exact(), jnp.asarray(False)), begin)[0]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from geonh.bodies.contacts import Seated, Wheel
@@ -17,7 +16,7 @@ from geonh.bodies.shapes import Mesh, Shape
 from geonh.bodies.touching import Touching
 from geonh.drawing import Body, Part, Pose, along, ball, box, cylinder, ground, mesh, surface
 from geonh.engine import in_numpy
-from geonh.rolling.body_drawing import drawn as surface_under
+from geonh.rolling.body_drawing import boundary_point, drawn_surface
 from geonh.rolling.surfaces import Surface
 
 
@@ -37,7 +36,8 @@ class Drawing:
             parts += [_wheel(c) for c in self.contacts if isinstance(c, Wheel) and c.link == link.name]
             touching = [c for c in self.contacts if isinstance(c, Touching) and c.link == link.name]
             if not parts:
-                parts += [_figure(c, parameters[f"{c.name}.support"]) for c in touching]
+                supports = [parameters[f"{c.name}.support"] for c in touching]
+                parts += [surface(boundary_point(s)).moved(*c.centre) for c, s in zip(touching, supports, strict=True)]
             if not parts and bare:
                 parts = _rods(self.tree, link, size)
             if parts:
@@ -47,7 +47,7 @@ class Drawing:
         if on_plane or any(_is_ground(on) for on in surfaces.values()):
             drawn.append(Body("ground", ground()))
         below = {name: on for name, on in surfaces.items() if not _is_ground(on)}
-        return [*drawn, *(surface_under(on, parameters, f"surface of {name}") for name, on in below.items())]
+        return [*drawn, *(drawn_surface(on, parameters, f"surface of {name}") for name, on in below.items())]
 
 
 def _is_ground(on: Surface) -> bool:
@@ -77,17 +77,6 @@ def _parts(shape: Shape) -> list[Part]:
         parts = [MADE[shape.kind](*shape.size)]
     parts = [_placed(part, R, place) for part in parts]
     return [part.painted(shape.colour) for part in parts] if shape.colour else parts
-
-
-def _figure(contact: Touching, support: Any) -> Part:
-    """Shape of a support function."""
-
-    def point(n: Any) -> Any:
-        aside = jnp.array([3e-7, 5e-7, 7e-7])
-        at = support.point
-        return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
-
-    return surface(point).moved(*contact.centre)
 
 
 def _placed(part: Part, R: np.ndarray, place: Any) -> Part:

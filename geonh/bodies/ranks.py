@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import jax
@@ -171,7 +172,7 @@ def _refuse_stuck(plan: Tree, forms: Velocities, places: list[Place]) -> None:
     """Raise ValueError for a wheel that rolls on a place that nothing but its own joint moves."""
     moving, begin = np.max([np.abs(place.mu) for place in places], axis=0) > STILL, 0
     joints = {link.name: link.joint.name for link in plan.links}
-    for contact in (contact for part in parted(forms.contacts) for contact in part):
+    for contact in chain.from_iterable(parted(forms.contacts)):
         rows, begin = moving[begin : begin + len(contact.row_names)], begin + len(contact.row_names)
         columns = np.flatnonzero(rows.any(axis=0))
         if isinstance(contact, Wheel) and len(columns) == 1 and _joint_at(plan, columns[0]) == joints[contact.link]:

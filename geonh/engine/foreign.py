@@ -21,9 +21,9 @@ from geonh.engine import native
 from geonh.engine.compiled import PROGRAMS, Types, example
 from geonh.engine.interrupts import AGAIN
 from geonh.engine.native import machine
-from geonh.engine.native.drivers import Arguments, trace
+from geonh.engine.native.drivers import Arguments, optimised_stack, trace
 from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.handlers import HANDLER, SMALL_STACK, Places, handled_map
+from geonh.engine.native.handlers import HANDLER, SAFE_STACK, Places, handled_map
 from geonh.engine.tracing import uncollected
 
 SHORT = 5 * 10**7
@@ -78,7 +78,7 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
     except native.NotLowered:
         return None
     text, stack = em.text, em.stack
-    if stack >= LARGEST_STACK or (stack >= SMALL_STACK and sys.platform == "win32"):
+    if stack >= LARGEST_STACK or (stack >= SAFE_STACK and sys.platform == "win32"):
         return None
     name = f"geonh_{machine.cache_key(text, quick=False)[:32]}"
     with _lock:
@@ -86,11 +86,10 @@ def target_of(write: Callable[[], Emitter]) -> str | None:
     if known or is_full:
         return name if known else None
     code = machine.compiled(text, HANDLER, tuple(em.externals))
-    if stack >= SMALL_STACK and machine.effort(text, quick=False) > 0:
-        stack = em.frame
+    is_small = optimised_stack(em, text) < SAFE_STACK
     with _lock:
         if name not in _registered:  # by another thread
-            target = Target(code, text.count("\n"), is_small=stack < SMALL_STACK)
+            target = Target(code, text.count("\n"), is_small=is_small)
             try:
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(target.address), platform="cpu")
             except Exception:  # of another version of the interface

@@ -128,6 +128,12 @@ def trace(function: Callable, *arguments: Arguments, forward: bool = True) -> tu
     return closed.replace(jaxpr=jaxpr), shape
 
 
+def optimised_stack(em: Emitter, text: str) -> int:
+    """Bytes of stack that optimised code of a program uses, to a factor of 2; ``text`` is that of the emitter."""
+    shares = em.stack >= SMALL_STACK and machine.effort(text, quick=False) > 0
+    return em.frame if shares else em.stack
+
+
 class Program:
     """Program with its code, which lives as long as this object; calls release the GIL."""
 
@@ -136,8 +142,7 @@ class Program:
         if self._stack > LARGEST_STACK:
             raise NotLowered(f"{self._stack / 2**20:.0f} MB of arrays")
         text = em.text
-        is_shared = self._stack >= SMALL_STACK and machine.effort(text, quick=False) > 0
-        self._optimised_stack = em.frame if is_shared else self._stack
+        self._optimised_stack = optimised_stack(em, text)
         self.code = machine.compiled(text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
         self._update()

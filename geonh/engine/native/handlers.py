@@ -30,7 +30,7 @@ MAJOR, MINOR = 24, 28
 """Bytes before fields of the metadata: the version of the interface that the handler takes."""
 DATA, LENGTHS = 24, 40
 """Bytes before fields of a buffer: the address of its numbers, and that of its lengths along its axes."""
-SMALL_STACK = 2**15
+SAFE_STACK = 2**15
 """Bytes of stack that a program may use in any thread that calls XLA, whatever stack it has."""
 BESIDE = 2**20
 """Bytes of stack of a thread beside those of its program: of C functions, of handlers of signals, of their variables
@@ -241,7 +241,7 @@ def _ended(em: Emitter, done: str) -> Emitter:
     em.line(f"ret i64 {done}")
     em.functions["@handle"] = f"define internal i64 @handle(ptr %frame) #0 {{\n{em.function.body}\n}}"
     apart = "@handle"
-    if em.stack >= SMALL_STACK and sys.platform != "win32":
+    if em.stack >= SAFE_STACK and sys.platform != "win32":
         apart = "@apart"
         size = -(-2 * em.stack // PAGES) * PAGES + BESIDE
         em.functions[apart] = _APART.replace("SIZE", str(size))
